@@ -38,8 +38,16 @@ pub enum SpawnError {
         /// What the system said.
         source: io::Error,
     },
+    /// The program is a folder.
+    #[error("start {program:?}: it is a folder; name the program in it")]
+    Folder {
+        /// The folder, where it was found.
+        program: PathBuf,
+    },
     /// The program exists and may not be run.
-    #[error("start {program:?}: permission denied; make it executable for this user")]
+    #[error(
+        "start {program:?}: permission denied; if it is source, build it or name its interpreter, else make it executable for this user"
+    )]
     PermissionDenied {
         /// The program, where it was found.
         program: PathBuf,
@@ -118,8 +126,15 @@ fn after_shortage(source: &io::Error, limits: &Limits) -> String {
     }
 }
 
+/// The longest `PATH` that an error shows whole, in bytes.
+const SHOWN_PATH: usize = 60;
+
 fn not_found(path: Option<&OsString>) -> String {
     match path {
+        Some(path) if path.len() > SHOWN_PATH => {
+            let folders = std::env::split_paths(path).count();
+            format!("not found in the {folders} folders of PATH; install it, or name it by its full path")
+        }
         Some(path) => format!("not found in PATH {path:?}; install it, or name it by its full path"),
         None => "no such file; check the path".to_owned(),
     }

@@ -315,6 +315,9 @@ fn classify(attempt: &Attempt, source: io::Error) -> SpawnError {
         _ if is_shortage(errno) => SpawnError::Resources { program, limits: attempt.limits, source },
         // A search that met one unreadable directory of PATH ends in EACCES even when there is no such program.
         Some(Errno::NOENT | Errno::ACCESS) => match (find(attempt), errno) {
+            (Some(found), Some(Errno::ACCESS)) if is_path(&program) && found.is_dir() => {
+                SpawnError::Folder { program: found }
+            }
             (Some(found), Some(Errno::ACCESS)) => SpawnError::PermissionDenied { program: found, source },
             (Some(found), _) => SpawnError::Interpreter { program: found },
             (None, Some(Errno::ACCESS)) if is_path(&program) => {

@@ -21,6 +21,10 @@ async fn a_missing_program_is_told_with_the_path_that_was_searched() {
     let text = error.to_string();
     assert!(text.contains("no-such-adapter") && text.contains("/opt/one:/opt/two"), "{text}");
 
+    let long = ["/opt/one"; 20].join(":");
+    let text = refused(ChildSpec::new("no-such-adapter").env("PATH", &long)).await.to_string();
+    assert!(text.contains("in the 20 folders of PATH") && !text.contains("/opt/one"), "{text}");
+
     for program in ["/no/such/adapter", "./adapter", ""] {
         let error = refused(ChildSpec::new(program)).await;
         assert!(matches!(error, SpawnError::NotFound { .. }), "{program}: {error:?}");
@@ -37,6 +41,14 @@ async fn a_missing_working_directory_is_an_error_and_never_another_one() {
         assert!(matches!(&error, SpawnError::WorkDir { path, .. } if *path == asked), "{error:?}");
         assert!(error.to_string().contains(asked.to_str().unwrap()), "{error}");
     }
+}
+
+#[tokio::test]
+async fn a_folder_is_no_program() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = refused(ChildSpec::new(dir.path())).await;
+    assert!(matches!(&error, SpawnError::Folder { program } if program == dir.path()), "{error:?}");
+    assert!(error.to_string().ends_with("it is a folder; name the program in it"), "{error}");
 }
 
 #[tokio::test]

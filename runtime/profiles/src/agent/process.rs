@@ -280,6 +280,7 @@ pub(crate) fn not_started(error: &SpawnError) -> Error {
     let category = match error {
         SpawnError::NotFound { .. }
         | SpawnError::Interpreter { .. }
+        | SpawnError::Folder { .. }
         | SpawnError::PermissionDenied { .. } => Category::NotInstalled,
         SpawnError::Resources { .. } => Category::Overloaded,
         _ => Category::Other,
