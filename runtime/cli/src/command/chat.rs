@@ -19,7 +19,7 @@ use self::{
 };
 use super::{
     doctor::installed::must_be_here,
-    run::{next_after, own_path, shut_down},
+    run::{after_refused_file, next_after, own_path, shut_down},
 };
 use crate::{
     ask::Asker,
@@ -212,8 +212,10 @@ impl Talk {
                 screen.note("↑", paint::ACT, &text);
             }
             Err(error) => {
+                let next = after_refused_file(&error);
                 let error = anyhow!(error);
                 screen.note("✗", paint::BAD, &format!("failed to give {}: {error:#}", path.display()));
+                next.iter().for_each(|next| screen.remark(&format!("  next: leave and begin again: {next}")));
             }
         }
     }

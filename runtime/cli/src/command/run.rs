@@ -9,8 +9,9 @@ use std::{
 use anyhow::{Context, anyhow};
 use clap::Args;
 use trunkline_host::{
-    Cause, Host, TurnEnd,
+    Cause, FileError, Host, TurnEnd,
     config::{AgentConfig, Profile, StopSteps},
+    files::Refusal,
     protocol::{Category, ClosedReason, SessionInfo, SessionStart, Status},
     redact,
 };
@@ -156,6 +157,12 @@ pub(super) fn own_path(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
+/// What to do about a file that was refused, where an option helps.
+pub(super) fn after_refused_file(error: &FileError) -> Option<String> {
+    let FileError::Refused(Refusal::TooLarge { size, .. }) = error else { return None };
+    Some(format!("-c max_file_bytes={}MiB lets the agent have it", size.div_ceil(1 << 20)))
+}
+
 async fn turn(
     chosen: &Chosen,
     start: SessionStart,
@@ -169,8 +176,9 @@ async fn turn(
     let session = chosen.open(session_options(start))?;
     for file in files {
         session.deliver_file(own_path(file), None, None).await.map_err(|error| {
-            Fault::usage(anyhow!(error).context(format!("failed to give {}", file.display())))
-                .next("name a file that you can read, by its path from here")
+            let next = after_refused_file(&error)
+                .unwrap_or_else(|| "name a file that you can read, by its path from here".to_owned());
+            Fault::usage(anyhow!(error).context(format!("failed to give {}", file.display()))).next(next)
         })?;
     }
     let turn = session.send(prompt).context("failed to send the prompt")?;

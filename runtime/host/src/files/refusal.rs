@@ -38,7 +38,7 @@ pub enum Refusal {
     #[error("the file has more than one hard link")]
     HardLinked,
     /// It is larger than allowed, or grew beyond it while it was copied.
-    #[error("the file has {size} bytes, more than the {limit} allowed")]
+    #[error("the file has {size} bytes, more than the {limit} allowed (`max_file_bytes`)")]
     TooLarge {
         /// The size seen, in bytes; while a file grows, at least this.
         size: u64,

@@ -488,7 +488,7 @@ fn what_a_hub_places_is_checked_too() {
 fn refusals_read_as_fragments() {
     assert_eq!(
         Refusal::TooLarge { size: 11, limit: 10 }.to_string(),
-        "the file has 11 bytes, more than the 10 allowed"
+        "the file has 11 bytes, more than the 10 allowed (`max_file_bytes`)"
     );
     assert_eq!(
         Refusal::Unreadable(std::io::ErrorKind::PermissionDenied).to_string(),

@@ -133,9 +133,16 @@ impl SessionShared {
         mime_type: Option<&str>,
         announced: Announced,
     ) -> Result<FileInput, FileError> {
+        // Before the room: more of it would not help.
+        let (seen, limit) = (std::fs::symlink_metadata(path), self.inbox.max_file_bytes());
+        if let Ok(size) = seen.map(|seen| if seen.is_file() { seen.len() } else { 0 })
+            && size > limit
+        {
+            return Err(Refusal::TooLarge { size, limit }.into());
+        }
         // What cannot be looked at has no size, and is refused by name below.
         let room = self.room_for(std::fs::metadata(path).map_or(0, |seen| seen.len()))?;
-        let placed = self.exchange()?.place(path, name, announced, self.inbox.max_file_bytes())?;
+        let placed = self.exchange()?.place(path, name, announced, limit)?;
         room.keep_with_folder();
         Ok(FileInput {
             file_name: Some(placed.file_name),
