@@ -246,10 +246,19 @@ impl Target {
         assign(&mut document, index, &profile, &overrides.set)
     }
 
+    /// Says that a file that was named has no say over an adapter of the command line.
+    fn tell_left_out(file: Option<&Path>) {
+        if let Some(file) = file {
+            let next = "set keys of the adapter by -c, such as -c max_file_bytes=64MiB";
+            tell(&[format!("--adapter leaves out all of {}, its `runtime` too; {next}", file.display())]);
+        }
+    }
+
     /// The configuration as JSON.
     fn document(&self, file: Option<&Path>) -> Result<Document, Fault> {
         let made = |agent: Value| Document::new(json!({ "agents": [agent] }), ".");
         if let Some(line) = &self.adapter {
+            Self::tell_left_out(file);
             let AgentConfig { id, name, command, .. } = ad_hoc(line)?;
             let external = json!({ "command": command.command, "args": command.args });
             return Ok(made(json!({ "id": id, "name": name, "external": external })));
@@ -332,7 +341,10 @@ impl Target {
 
     fn config(&self, file: Option<&Path>) -> Result<Config, Fault> {
         match &self.adapter {
-            Some(line) => Ok(Config::new(vec![ad_hoc(line)?])),
+            Some(line) => {
+                Self::tell_left_out(file);
+                Ok(Config::new(vec![ad_hoc(line)?]))
+            }
             None => config(file),
         }
     }

@@ -83,7 +83,17 @@ fn in_entry(refused: &ConfigError, index: usize) -> &str {
 }
 
 fn fault(key: &str, value: &Value, index: usize, refused: &ConfigError) -> Fault {
+    if let Some(of_all) = key.strip_prefix("runtime.") {
+        let fault = anyhow!(
+            "failed to set {key} by -c: it is of the whole configuration, and -c sets keys of one agent"
+        );
+        return Fault::usage(fault).next(format!(
+            "most keys of `runtime` are keys of an agent, too: -c {of_all}=VALUE; others belong into the file"
+        ));
+    }
     let at = in_entry(refused, index);
+    // The object of an external adapter is one that the command line made.
+    let at = at.strip_prefix("external.").filter(|at| *at == key).unwrap_or(at);
     let at = if at == key || at.is_empty() { String::new() } else { format!("{at}: ") };
     let next = match (key, value.as_str()) {
         ("permission.default", Some("allow")) => "--allow '*' allows everything, for this run",
@@ -137,6 +147,12 @@ mod tests {
                 json!({ "id": "a", "external": { "command": "x" } }),
                 "comand=SECRET",
                 "did you mean `command`?",
+            ),
+            (json!({ "id": "a", "external": { "command": "x" } }), "zzz=SECRET", "zzz by -c: unknown key"),
+            (
+                json!({ "id": "a", "external": { "command": "x" } }),
+                "runtime.max_file_bytes=SECRET",
+                "-c max_file_bytes=VALUE",
             ),
         ] {
             let refused = set(&entry, &[assignment]).unwrap_err();
