@@ -28,7 +28,7 @@ const LOOK_UP: Duration = Duration::from_millis(50);
 const MAX_LINE: usize = 64 * 1024;
 
 /// How wide a terminal is thought that does not know it.
-const COLUMNS: u16 = 80;
+pub(crate) const COLUMNS: u16 = 80;
 
 /// A terminal with a person before it: something to read from while stderr is shown there.
 ///

@@ -41,6 +41,9 @@ const FIRST: &str = "hello";
 /// How long a turn may take before it counts as unanswered.
 const TURN_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How often what moves on the terminal moves.
+const TICK: Duration = Duration::from_millis(100);
+
 /// How long the adapter has at the end.
 const LEAVING: StopSteps =
     StopSteps { close: Duration::from_secs(1), eof: Duration::from_secs(3), term: Duration::from_secs(1) };
@@ -158,8 +161,10 @@ impl Demo {
     /// One turn before the clock runs: the process starts, and what both programs allocate once is allocated.
     async fn warm_up(&self, chosen: &Chosen) -> Result<(), Fault> {
         let session = chosen.open(SessionOptions::default())?;
+        let waiting = waiting("waiting for the answer to a first input");
         let (text, end) =
             session.send(FIRST).map(Turn::text).context("failed to send the first input")?.await;
+        waiting.finish_and_clear();
         session.close().await;
         if end.is_completed() {
             if text.contains(FIRST) {
@@ -194,10 +199,29 @@ impl Demo {
             return ProgressBar::hidden();
         }
         let bar = ProgressBar::new(u64::from(self.sessions) * u64::from(self.turns));
-        let template = "  {bar:32.cyan/dim} {human_pos:>7} of {human_len} turns";
+        let template = "  {bar:32.cyan/dim} {human_pos:>7} of {human_len} turns · {elapsed}";
         match ProgressStyle::with_template(template) {
-            Ok(style) => bar.with_style(style.progress_chars("━━─")),
+            Ok(style) => {
+                let bar = bar.with_style(style.progress_chars("━━─"));
+                // A slow adapter ends no turn for long.
+                bar.enable_steady_tick(TICK);
+                bar
+            }
             Err(_) => bar,
         }
     }
+}
+
+/// Shows on a terminal what is awaited, and for how long.
+fn waiting(what: &'static str) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new_spinner().with_message(what);
+    let bar = match ProgressStyle::with_template("  {spinner:.cyan.dim} {msg:.dim} · {elapsed}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    };
+    bar.enable_steady_tick(TICK);
+    bar
 }

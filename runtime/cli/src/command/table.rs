@@ -2,6 +2,8 @@
 
 use comfy_table::{Attribute, Cell, ContentArrangement, Table, presets};
 
+use crate::terminal::COLUMNS;
+
 /// A table with these headings.
 pub(crate) fn of(headings: &[&str]) -> Table {
     let mut table = plain();
@@ -13,6 +15,9 @@ pub(crate) fn of(headings: &[&str]) -> Table {
 pub(crate) fn plain() -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    if table.width() == Some(0) {
+        table.set_width(COLUMNS);
+    }
     table
 }
 

@@ -136,6 +136,34 @@ done()
     assert!(!seen.contains("approved=True"), "{seen}");
 }
 
+/// Repeats its input, the first once the pipe `go` is opened.
+const SLOW: &str = r#"
+import json, sys
+turns = 0
+for line in sys.stdin:
+    message = json.loads(line)
+    if message["type"] == "user.input":
+        turns += 1
+        if turns == 1: open("go").close()
+        base = {"session_id": message["session_id"]}
+        print(json.dumps({"type": "output", "content": message["content"], **base}))
+        print(json.dumps({"type": "turn.complete", **base}), flush=True)
+"#;
+
+#[test]
+fn a_demo_of_a_slow_adapter_says_what_it_waits_for() {
+    talk(
+        "demo --sessions 1 --turns 1",
+        SLOW,
+        r#"
+expect("waiting for the answer to a first input")
+open("go", "w").close()
+expect("cross-talk")
+done()
+"#,
+    );
+}
+
 #[test]
 fn what_was_typed_before_a_question_of_a_single_turn_is_shown() {
     talk(
