@@ -61,6 +61,7 @@ const CORE_READY: Duration = Duration::from_secs(5);
 Examples:
   trunkline doctor
   trunkline doctor claude --start
+  trunkline doctor --adapter 'python3 my_adapter.py' --start
   trunkline doctor codex          even if no agent has this name
   trunkline doctor --json | jq '.agents[] | select(.status == \"fail\")'
   trunkline doctor --all          which built-in agents are on this machine
@@ -72,6 +73,10 @@ pub(crate) struct Doctor {
     /// The agents to check, or built-in adapters by their names [default: all agents]
     #[arg(value_name = "AGENT")]
     agents: Vec<String>,
+
+    /// An adapter to check instead: a command line, as at `run` and `chat`
+    #[arg(long, value_name = "'CMD ARGS'", conflicts_with_all = ["agents", "all", "codes"])]
+    adapter: Option<String>,
 
     /// As one JSON object
     #[arg(long)]
@@ -138,7 +143,10 @@ impl Doctor {
     }
 
     async fn examine(&self, file: Option<&Path>) -> Result<Report, Fault> {
-        let mut config = target::read(file, target::UNCHECKED)?;
+        let mut config = match &self.adapter {
+            Some(line) => Config::new(vec![target::ad_hoc(line)?]),
+            None => target::read(file, target::UNCHECKED)?,
+        };
         let chosen = choice::of_host(&config);
         self.choose(&mut config)?;
         let source = config.source.to_string();

@@ -251,6 +251,14 @@ fn no_program_is_run_that_might_take_a_flag_for_a_run() {
 }
 
 #[test]
+fn an_adapter_of_the_command_line_is_checked() {
+    let home = Home::new();
+    home.run(["doctor", "--adapter", &super::python_echo()]).must_end_with(0);
+    let ran = home.run(["doctor", "--adapter", "./nothing"]);
+    assert!(ran.must_end_with(1).stdout.contains("there is no file ./nothing"), "{}", ran.stdout);
+}
+
+#[test]
 fn a_program_on_the_sdk_is_asked_with_its_stdin_at_its_end() {
     let home = home_with(r#""external": { "command": "./adapter" }, "sdk": true"#);
     script(

@@ -223,6 +223,59 @@ fn a_file_that_is_not_there_is_wrong_usage() {
 }
 
 #[test]
+fn a_file_that_is_too_large_names_the_option_that_lets_it_through() {
+    let home = Home::new();
+    // Without contents: more than all files of a session may have.
+    std::fs::File::create(home.path().join("big")).unwrap().set_len((512 << 20) + 1).unwrap();
+    let ran = home.run(["run", "--file", "big", "hello"]);
+    ran.must_end_with(2).must_say("`max_file_bytes`").must_say("-c max_file_bytes=513MiB");
+    let ran = home.run_with_stdin(
+        ["chat"],
+        "/file big
+",
+    );
+    ran.must_end_with(0).must_say("`max_file_bytes`").must_say("-c max_file_bytes=513MiB");
+    std::fs::File::create(home.path().join("big")).unwrap().set_len((10 << 20) + 1).unwrap();
+    let ran = home.run(["run", "--file", "big", "hello"]);
+    ran.must_end_with(2).must_say("-c max_file_bytes=11MiB");
+    home.run(["run", "-c", "max_file_bytes=11MiB", "--file", "big", "hello"]).must_end_with(0);
+}
+
+#[test]
+fn a_configuration_that_an_adapter_of_the_command_line_leaves_out_is_told() {
+    let home = Home::new();
+    home.file("some.json", r#"{"runtime": {"max_file_bytes": 1}}"#);
+    let adapter = python_echo();
+    for more in [&[][..], &["-c", "max_file_bytes=2"]] {
+        let arguments = [&["--config", "some.json", "run", "--adapter", &adapter, "hello"], more].concat();
+        let ran = home.run(arguments);
+        ran.must_end_with(0).must_say("--adapter leaves out all of some.json");
+        assert_eq!(ran.stderr.matches("leaves out").count(), 1, "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_folder_or_a_source_file_is_no_adapter() {
+    let home = Home::new();
+    home.file(
+        "main.go",
+        "package main
+",
+    );
+    std::fs::create_dir(home.path().join("adapter")).unwrap();
+    home.run(["run", "--adapter", "./adapter", "hello"]).must_end_with(3).must_say("name the program in it");
+    home.run(["run", "--adapter", "./main.go", "hello"])
+        .must_end_with(3)
+        .must_say("if it is source, build it");
+    let ran = home.run_with_stdin(
+        ["chat", "--adapter", "./adapter"],
+        "hello
+",
+    );
+    ran.must_end_with(3).must_say("./adapter is a folder").must_say("name the program in it");
+}
+
+#[test]
 fn a_folder_for_files_is_made_or_refused_before_the_turn() {
     let home = Home::new();
     home.run(["run", "--save", "new/folder", "/file report.txt"]).must_end_with(0).must_say("saved as");

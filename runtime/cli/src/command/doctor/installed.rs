@@ -42,6 +42,10 @@ pub(in crate::command) fn must_be_here(chosen: &Chosen) -> Result<(), Fault> {
     let Some(Ok(spec)) = chosen.host.child_spec(&agent.id) else { return Ok(()) };
     let Some((program, Found::Nowhere)) = find(agent, &spec) else { return Ok(()) };
     let name = program.to_string_lossy();
+    let place = program::work_dir(&spec).join(&program);
+    if program.as_bytes().contains(&b'/') && place.is_dir() {
+        return Err(Fault::not_started(anyhow!("{name} is a folder")).next("name the program in it"));
+    }
     let fault = Fault::not_started(if program.as_bytes().contains(&b'/') {
         anyhow!("there is no program {name}")
     } else {
