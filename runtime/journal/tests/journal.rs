@@ -1,0 +1,321 @@
+//! What a journal keeps: over its closing, over SIGKILL, over damage.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{BufRead, BufReader},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use tempfile::TempDir;
+use trunkline_journal::{
+    Batch, CreateError, Damage, Journal, OpenError, Opened, Options, SessionKey, Settled, check,
+};
+
+fn folder() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn open(folder: &Path) -> (Journal, Opened) {
+    Journal::open(folder, Options::default()).unwrap()
+}
+
+fn small_segments() -> Options {
+    let mut options = Options::default();
+    options.segment = 2000;
+    options
+}
+
+fn line(number: u64) -> Vec<u8> {
+    format!("{{\"seq\":{number},\"content\":\"the entry {number}\"}}\n").into_bytes()
+}
+
+fn put(journal: &Journal, session: SessionKey, numbers: std::ops::RangeInclusive<u64>) {
+    let lines: Vec<u8> = numbers.clone().flat_map(line).collect();
+    let count = u32::try_from(numbers.clone().count()).unwrap();
+    journal.put_entries(session, *numbers.start(), count, &lines).wait().unwrap();
+}
+
+/// All lines from a number on, and what is missing.
+fn read(journal: &Journal, session: SessionKey, from: u64) -> (Vec<u8>, Vec<(u64, u64)>) {
+    let (mut lines, mut missing) = (Vec::new(), Vec::new());
+    let mut reader = journal.read(session, from);
+    loop {
+        match reader.next(&mut lines, 300).unwrap() {
+            Batch::Lines(numbers) => assert_eq!(reader.position(), numbers.end() + 1),
+            Batch::Missing(numbers) => missing.push((*numbers.start(), *numbers.end())),
+            Batch::End => return (lines, missing),
+        }
+    }
+}
+
+fn lines(numbers: std::ops::RangeInclusive<u64>) -> Vec<u8> {
+    numbers.flat_map(line).collect()
+}
+
+#[test]
+fn what_was_stored_is_there_after_the_next_opening() {
+    let folder = folder();
+    let (journal, opened) = open(folder.path());
+    assert_eq!((journal.epoch(), opened.was_closed), (1, true));
+    let (one, _) = journal.create("one", b"{\"n\":1}").unwrap();
+    let (two, _) = journal.create("two", b"{\"n\":2}").unwrap();
+    assert_eq!(journal.create("one", b"{}").unwrap_err(), CreateError::Exists(one));
+    put(&journal, one, 1..=10);
+    put(&journal, two, 1..=3);
+    put(&journal, one, 11..=20);
+    journal.put_facts(two, 3, b"{\"n\":3}", Settled::Yes).wait().unwrap();
+    assert_eq!(read(&journal, one, 5), (lines(5..=20), vec![]));
+    journal.close().unwrap();
+
+    let (journal, opened) = open(folder.path());
+    assert_eq!(journal.epoch(), 2);
+    assert!(opened.was_closed);
+    assert_eq!(opened.unsettled, [one]);
+    assert_eq!(journal.find("two"), Some(two));
+    assert_eq!(journal.find("three"), None);
+    assert_eq!(journal.facts(two).unwrap().unwrap(), b"{\"n\":3}");
+    assert_eq!(journal.known(one).unwrap().last, 20);
+    assert_eq!(read(&journal, one, 1), (lines(1..=20), vec![]));
+    assert_eq!(read(&journal, one, 21), (vec![], vec![]));
+    assert_eq!(journal.create("one", b"{}").unwrap_err(), CreateError::Exists(one));
+    put(&journal, one, 21..=21);
+    assert_eq!(read(&journal, one, 20), (lines(20..=21), vec![]));
+}
+
+#[test]
+fn sessions_spread_over_many_segments() {
+    let folder = folder();
+    let sessions = 5;
+    let (journal, _) = Journal::open(folder.path(), small_segments()).unwrap();
+    let keys: Vec<_> = (0..sessions).map(|n| journal.create(&format!("s{n}"), b"{}").unwrap().0).collect();
+    for number in 1..=100 {
+        for key in &keys {
+            put(&journal, *key, number..=number);
+        }
+    }
+    let logs = |folder: &Path| {
+        fs::read_dir(folder)
+            .unwrap()
+            .filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|e| e == "log"))
+            .count()
+    };
+    assert!(logs(folder.path()) > 10);
+    for key in &keys {
+        assert_eq!(read(&journal, *key, 1), (lines(1..=100), vec![]));
+        assert_eq!(read(&journal, *key, 77), (lines(77..=100), vec![]));
+    }
+    journal.close().unwrap();
+    for damaged in ["none", "checkpoint", "directory", "no directory"] {
+        for entry in fs::read_dir(folder.path()).unwrap() {
+            let path = entry.unwrap().path();
+            match (damaged, path.extension().and_then(|e| e.to_str())) {
+                ("directory", Some("dir")) => fs::write(path, b"no directory").unwrap(),
+                ("no directory", Some("dir")) => fs::remove_file(path).unwrap(),
+                ("checkpoint", None) if path.ends_with("checkpoint") => fs::write(path, b"none").unwrap(),
+                _ => {}
+            }
+        }
+        let (journal, opened) = Journal::open(folder.path(), small_segments()).unwrap();
+        assert_eq!(opened.damaged, [], "{damaged}");
+        for key in &keys {
+            assert_eq!(read(&journal, *key, 1), (lines(1..=100), vec![]), "{damaged}");
+        }
+        journal.close().unwrap();
+    }
+    let report = check(folder.path()).unwrap();
+    assert_eq!((report.sessions, report.entries, report.damaged), (5, 500, vec![]));
+
+    // What was removed leaves no byte, and segments of it alone go.
+    let (journal, _) = Journal::open(folder.path(), small_segments()).unwrap();
+    let before = logs(folder.path());
+    for key in &keys[1..] {
+        journal.remove(*key).unwrap();
+        assert!(journal.known(*key).unwrap().is_removed);
+        assert_eq!(read(&journal, *key, 1).0, b"");
+    }
+    assert_eq!(read(&journal, keys[0], 1), (lines(1..=100), vec![]));
+    journal.remove(keys[0]).unwrap();
+    assert!(logs(folder.path()) < before);
+    assert_eq!(journal.sessions(), 0);
+    assert!(matches!(journal.create("s3", b"{}"), Err(CreateError::Exists(_))));
+    journal.close().unwrap();
+    for entry in fs::read_dir(folder.path()).unwrap() {
+        let bytes = fs::read(entry.unwrap().path()).unwrap();
+        assert!(memchr::memmem::find(&bytes, b"the entry").is_none());
+    }
+    let report = check(folder.path()).unwrap();
+    assert_eq!((report.sessions, report.damaged), (0, vec![]));
+    let (journal, opened) = Journal::open(folder.path(), small_segments()).unwrap();
+    assert_eq!(opened.damaged, []);
+    assert!(matches!(journal.create("s3", b"{}"), Err(CreateError::Exists(_))));
+}
+
+#[test]
+fn a_second_process_is_refused_with_the_first_ones_pid() {
+    let folder = folder();
+    let (journal, _) = open(folder.path());
+    let refused = Journal::open(folder.path(), Options::default()).unwrap_err();
+    let own = std::process::id();
+    assert!(matches!(&refused, OpenError::InUse { pid: Some(pid), .. } if *pid == own), "{refused}");
+    assert!(
+        refused
+            .to_string()
+            .ends_with(&format!("is in use by the process {own}; stop that process, or name another folder"))
+    );
+    journal.close().unwrap();
+    open(folder.path());
+}
+
+#[test]
+fn a_newer_format_and_another_folder_are_refused_with_a_sentence() {
+    let folder = folder();
+    fs::write(folder.path().join("format"), r#"{"format":2,"salt":"x","more":1}"#).unwrap();
+    let refused = Journal::open(folder.path(), Options::default()).unwrap_err().to_string();
+    assert!(refused.ends_with("has format 2, and this program knows formats up to 1; update the program"));
+    fs::write(folder.path().join("format"), "not JSON").unwrap();
+    assert!(matches!(Journal::open(folder.path(), Options::default()), Err(OpenError::NoJournal { .. })));
+    fs::remove_file(folder.path().join("format")).unwrap();
+    fs::write(folder.path().join("00000001.log"), "x").unwrap();
+    assert!(matches!(Journal::open(folder.path(), Options::default()), Err(OpenError::NoJournal { .. })));
+}
+
+/// A journal with two sessions, and the path of its log.
+fn with_two(folder: &Path) -> (PathBuf, SessionKey, SessionKey) {
+    let (journal, _) = open(folder);
+    let (one, _) = journal.create("one", b"{}").unwrap();
+    let (two, _) = journal.create("two", b"{}").unwrap();
+    for number in 1..=9 {
+        put(&journal, one, number..=number);
+        put(&journal, two, number..=number);
+    }
+    journal.close().unwrap();
+    (folder.join("00000001.log"), one, two)
+}
+
+#[test]
+fn a_flipped_byte_costs_what_it_is_in_and_is_named() {
+    let folder = folder();
+    let (log, one, two) = with_two(folder.path());
+    let bytes = fs::read(&log).unwrap();
+    let nth = |text: &[u8], nth: usize| memchr::memmem::find_iter(&bytes, text).nth(nth).unwrap();
+    let file = fs::OpenOptions::new().write(true).open(&log).unwrap();
+    // In a line of the second session.
+    file.write_all_at(b"X", nth(b"the entry 4", 1) as u64).unwrap();
+    let report = check(folder.path()).unwrap();
+    let damage: Vec<_> = report.damaged.iter().map(|d| (d.session, d.damage)).collect();
+    assert_eq!(damage, [(Some(two), Damage::Entries { from: 4, to: 4 })]);
+    let (journal, _) = open(folder.path());
+    assert_eq!(read(&journal, one, 1), (lines(1..=9), vec![]));
+    assert_eq!(read(&journal, two, 1), ([lines(1..=3), lines(5..=9)].concat(), vec![(4, 4)]));
+    journal.close().unwrap();
+
+    // In the head of a block: of the first session's sixth entry, 40 bytes before it.
+    file.write_all_at(b"X", nth(b"{\"seq\":6", 0) as u64 - 40).unwrap();
+    let report = check(folder.path()).unwrap();
+    assert_eq!(report.damaged.len(), 4, "{:?}", report.damaged);
+    let named: Vec<_> = report.damaged.iter().filter(|d| d.session == Some(one)).map(|d| d.damage).collect();
+    assert_eq!(named, [Damage::Entries { from: 6, to: 6 }]);
+    let (journal, opened) = open(folder.path());
+    assert!(matches!(opened.damaged[0].damage, Damage::Unreadable { segment: 1, .. }), "{opened:?}");
+    assert_eq!(read(&journal, one, 1), ([lines(1..=5), lines(7..=9)].concat(), vec![(6, 6)]));
+}
+
+#[test]
+fn an_end_that_is_cut_off_is_noticed() {
+    let folder = folder();
+    let (log, one, _) = with_two(folder.path());
+    let size = fs::metadata(&log).unwrap().len();
+    let file = fs::OpenOptions::new().write(true).open(&log).unwrap();
+    file.set_len(size - 200).unwrap();
+    let report = check(folder.path()).unwrap();
+    assert!(
+        matches!(report.damaged[..], [lost] if matches!(lost.damage, Damage::MissingEnd { .. })),
+        "{report:?}"
+    );
+    let (journal, opened) = open(folder.path());
+    assert!(!opened.was_closed);
+    assert!(matches!(opened.damaged[..], [lost] if matches!(lost.damage, Damage::MissingEnd { .. })));
+    let last = journal.known(one).unwrap().last;
+    assert!((7..9).contains(&last));
+    put(&journal, one, last + 1..=last + 2);
+    assert_eq!(read(&journal, one, 1), (lines(1..=last + 2), vec![]));
+}
+
+#[test]
+fn what_is_stored_survives_sigkill() {
+    if std::env::var_os("JOURNAL_CHILD").is_some() {
+        return;
+    }
+    let folder = folder();
+    let mut stored: BTreeMap<u64, u64> = BTreeMap::new();
+    for round in 0..10_u64 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "a_child_that_stores", "--nocapture"])
+            .env("JOURNAL_CHILD", folder.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+        // Killed after so many lines, wherever it is by then.
+        for _ in 0..20 + round * 37 {
+            let line = said.next().unwrap().unwrap();
+            if let Some((session, number)) =
+                line.split_once(' ').and_then(|(s, n)| Some((s.parse().ok()?, n.parse().ok()?)))
+            {
+                stored.insert(session, number);
+            }
+        }
+        child.kill().unwrap();
+        for line in said {
+            if let Some((session, number)) =
+                line.unwrap().split_once(' ').and_then(|(s, n)| Some((s.parse().ok()?, n.parse().ok()?)))
+            {
+                stored.insert(session, number);
+            }
+        }
+        child.wait().unwrap();
+        let (journal, opened) = Journal::open(folder.path(), small_segments()).unwrap();
+        assert_eq!(opened.damaged, []);
+        for (session, number) in &stored {
+            let key = journal.find(&session.to_string()).unwrap();
+            let last = journal.known(key).unwrap().last;
+            assert!(last >= *number, "session {session}: {number} were stored, {last} are there");
+            assert_eq!(read(&journal, key, 1), (lines(1..=last), vec![]));
+        }
+        journal.close().unwrap();
+        assert_eq!(check(folder.path()).unwrap().damaged, []);
+    }
+    assert!(stored.len() == 8);
+}
+
+/// The process that is killed: says what is stored.
+#[test]
+fn a_child_that_stores() {
+    let Some(folder) = std::env::var_os("JOURNAL_CHILD") else { return };
+    let (journal, _) = Journal::open(Path::new(&folder), small_segments()).unwrap();
+    let keys: Vec<_> = (0..8)
+        .map(|n: u32| match journal.create(&n.to_string(), b"{}") {
+            Ok((key, _)) => key,
+            Err(CreateError::Exists(key)) => key,
+            Err(other) => panic!("{other}"),
+        })
+        .collect();
+    let mut last: Vec<_> = keys.iter().map(|key| journal.known(*key).map_or(0, |known| known.last)).collect();
+    loop {
+        let tickets: Vec<_> = keys
+            .iter()
+            .zip(&mut last)
+            .map(|(key, last)| {
+                *last += 1;
+                journal.put_entries(*key, *last, 1, &line(*last))
+            })
+            .collect();
+        for (session, ticket) in tickets.iter().enumerate() {
+            ticket.wait().unwrap();
+            println!("\n{session} {}", last[session]);
+        }
+    }
+}
