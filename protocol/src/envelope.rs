@@ -1,7 +1,7 @@
 //! A message as a whole: whose it is, and what it says.
 
 use crate::{
-    AdapterBody, HostBody, Large, Meta, SessionId, TurnId, Unread, escape,
+    AdapterBody, HostBody, HubBody, Large, Meta, RelayBody, SessionId, TurnId, Unread, escape,
     field::{Fault, Fields},
     head::Head,
 };
@@ -11,6 +11,12 @@ pub type HostMessage = Envelope<HostBody>;
 
 /// A message from the adapter to the host.
 pub type AdapterMessage = Envelope<AdapterBody>;
+
+/// A message from a hub to a relay that keeps a journal, beside those that any host sends ([journal.1]).
+pub type HubMessage = Envelope<HubBody>;
+
+/// A message from a relay that keeps a journal to its hub, beside those that any adapter sends ([journal.1]).
+pub type RelayMessage = Envelope<RelayBody>;
 
 /// A message: the ids that every one has, and its body.
 #[derive(Debug, Clone, PartialEq)]
@@ -124,11 +130,13 @@ pub fn filled<B: Body>(body: &B, members: &[(String, String)]) -> Result<B, Unre
     })
 }
 
-/// The content of a message of one direction: [`HostBody`] or [`AdapterBody`].
+/// The content of a message of one direction: [`HostBody`] or [`AdapterBody`], [`HubBody`] or [`RelayBody`].
 pub trait Body: direction::Direction {}
 
 impl Body for HostBody {}
 impl Body for AdapterBody {}
+impl Body for HubBody {}
+impl Body for RelayBody {}
 
 pub(crate) mod direction {
     use crate::{

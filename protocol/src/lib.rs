@@ -46,7 +46,7 @@ pub mod tool_loop;
 
 pub use channel::Channel;
 pub use digest::{Hasher, Sha256};
-pub use envelope::{AdapterMessage, Body, Envelope, HostMessage, filled};
+pub use envelope::{AdapterMessage, Body, Envelope, HostMessage, HubMessage, RelayMessage, filled};
 pub use extension::{Extensions, PROTOCOL};
 pub use field::{Unread, Why};
 pub use fit::{Keep, TooLong, by_file, fit, goes_by_file, line_limit, wants_file};

@@ -7,7 +7,7 @@
 mod generate;
 
 #[cfg(feature = "schema")]
-pub use generate::{adapter_to_host, host_to_adapter};
+pub use generate::{adapter_to_host, host_to_adapter, hub_to_relay, relay_to_hub};
 
 /// The schema of every message from the host to the adapter, as JSON text.
 pub const HOST_TO_ADAPTER: &str = include_str!("../schema/host-to-adapter.schema.json");

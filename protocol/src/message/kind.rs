@@ -1,11 +1,13 @@
 //! The two directions: which types there are, what each is called, which extension brings it.
 
 use super::{
-    AgentsList, AgentsListResult, Compaction, ContextUsage, Custom, ErrorEvent, FileInput, FileOutput,
-    FlowPause, FlowResume, InputRequest, InputResponse, Log, Message, Output, PermissionCancel,
-    PermissionRequest, PermissionResponse, Ping, Plan, Pong, Progress, RateLimit, SessionClose,
-    SessionClosed, SessionInfo, SessionReady, SessionStart, SessionUpdate, SessionsList, SessionsListResult,
-    SteerResult, Stop, Thinking, ToolEnd, ToolStart, ToolUpdate, TurnComplete, Usage, UserInput, Working,
+    AgentsList, AgentsListResult, Compaction, ContextUsage, Custom, ErrorEvent, FileDelivered, FileInput,
+    FileOutput, FlowPause, FlowResume, HostFact, InputRequest, InputResponse, InputResult, InputSteered, Lag,
+    Log, Message, Output, PermissionCancel, PermissionRequest, PermissionResponse, Ping, Plan, Pong,
+    Progress, RateLimit, RequestDecided, SessionAttach, SessionAttached, SessionClose, SessionClosed,
+    SessionDetach, SessionHistory, SessionHistoryResult, SessionInfo, SessionReady, SessionRefused,
+    SessionStart, SessionUpdate, SessionsList, SessionsListResult, SteerResult, Stop, StopRequested,
+    Thinking, ToolEnd, ToolStart, ToolUpdate, TurnBegin, TurnComplete, Usage, UserInput, Working,
 };
 use crate::{
     Channel, Extensions,
@@ -230,6 +232,88 @@ direction! {
     }
 }
 
+direction! {
+    /// The types of messages from a hub to a relay that keeps a journal, beside [`HostKind`] ([journal.1]).
+    kind HubKind;
+    /// A message from a hub to a relay that keeps a journal, without its ids.
+    body HubBody {
+        /// Opens a session of the journal.
+        SessionAttach(SessionAttach) = "session.attach", ANY;
+        /// Leaves it.
+        SessionDetach(SessionDetach) = "session.detach", ANY;
+        /// Asks for entries.
+        SessionHistory(SessionHistory) = "session.history", ANY;
+    }
+}
+
+direction! {
+    /// The types of messages from a relay that keeps a journal to its hub, beside [`AdapterKind`] ([journal.1]).
+    kind RelayKind;
+    /// A message from a relay that keeps a journal to its hub, without its ids.
+    body RelayBody {
+        /// The answer to `session.attach`.
+        SessionAttached(Box<SessionAttached>) = "session.attached", ANY;
+        /// It was not attached, or not opened.
+        SessionRefused(SessionRefused) = "session.refused", ANY;
+        /// The answer to an input.
+        InputResult(InputResult) = "input.result", ANY;
+        /// The answer to `session.history`.
+        SessionHistoryResult(SessionHistoryResult) = "session.history.result", ANY;
+        /// Entries that this hub does not get.
+        Lag(Lag) = "lag", ANY;
+        /// Something happened to the session.
+        HostFact(HostFact) = "host.fact", ANY;
+        /// An input was accepted.
+        TurnBegin(TurnBegin) = "turn.begin", ANY;
+        /// An input was accepted for the running turn.
+        InputSteered(InputSteered) = "input.steered", ANY;
+        /// A file was handed to the agent.
+        FileDelivered(FileDelivered) = "file.delivered", ANY;
+        /// A request is settled.
+        RequestDecided(RequestDecided) = "request.decided", ANY;
+        /// A turn is to stop.
+        StopRequested(StopRequested) = "stop.requested", ANY;
+    }
+}
+
+impl HubKind {
+    /// Returns true if it belongs to the pipe rather than to a session. None does.
+    #[inline]
+    #[must_use]
+    pub const fn is_of_pipe(self) -> bool {
+        false
+    }
+}
+
+impl RelayKind {
+    /// Returns true if it belongs to the pipe rather than to a session. None does.
+    #[inline]
+    #[must_use]
+    pub const fn is_of_pipe(self) -> bool {
+        false
+    }
+}
+
+impl HubBody {
+    fn text_alone(&self) -> Option<(&str, Option<&Channel>)> {
+        None
+    }
+
+    fn plain(_: HubKind, _: &mut Head<'_>) -> Option<Self> {
+        None
+    }
+}
+
+impl RelayBody {
+    fn text_alone(&self) -> Option<(&str, Option<&Channel>)> {
+        None
+    }
+
+    fn plain(_: RelayKind, _: &mut Head<'_>) -> Option<Self> {
+        None
+    }
+}
+
 impl HostKind {
     /// Returns true if it belongs to the pipe rather than to a session: its `session_id` is empty ([msg.1]).
     #[inline]
@@ -313,4 +397,5 @@ boxed! {
     HostBody: SessionStart, SessionUpdate;
     AdapterBody: TurnComplete, PermissionRequest, SessionReady, SessionInfo, ToolStart, ToolUpdate, ToolEnd, Usage,
         InputRequest, SessionClosed;
+    RelayBody: SessionAttached;
 }

@@ -156,6 +156,8 @@ names! {
         Protocol = "protocol",
         /// The process ended.
         ProcessExit = "process_exit",
+        /// The host ended, and another one has its journal.
+        HostRestart = "host_restart",
         /// A file was not taken.
         FileRefused = "file_refused",
         /// A line or an output was too large.

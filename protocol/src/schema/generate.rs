@@ -3,7 +3,7 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-use crate::{AdapterKind, HostKind, goes_by_file, message as m};
+use crate::{AdapterKind, HostKind, HubKind, RelayKind, goes_by_file, message as m};
 
 /// The schema of every message from the host to the adapter.
 #[must_use]
@@ -30,6 +30,46 @@ pub fn host_to_adapter() -> Value {
     });
     let schemas: Vec<Value> = schemas.collect();
     document("host to adapter", &schemas, generator)
+}
+
+/// The schema of what a hub says to a relay that keeps a journal, beside what any host says.
+#[must_use]
+pub fn hub_to_relay() -> Value {
+    let mut generator = generator();
+    let schemas = HubKind::ALL.iter().map(|kind| {
+        let body = match kind {
+            HubKind::SessionAttach => body::<m::SessionAttach>(&mut generator),
+            HubKind::SessionDetach => body::<m::SessionDetach>(&mut generator),
+            HubKind::SessionHistory => body::<m::SessionHistory>(&mut generator),
+        };
+        message(kind.as_str(), kind.is_of_pipe(), body)
+    });
+    let schemas: Vec<Value> = schemas.collect();
+    document("hub to relay", &schemas, generator)
+}
+
+/// The schema of what a relay that keeps a journal says to its hub, beside what any adapter says.
+#[must_use]
+pub fn relay_to_hub() -> Value {
+    let mut generator = generator();
+    let schemas = RelayKind::ALL.iter().map(|kind| {
+        let body = match kind {
+            RelayKind::SessionAttached => body::<m::SessionAttached>(&mut generator),
+            RelayKind::SessionRefused => body::<m::SessionRefused>(&mut generator),
+            RelayKind::InputResult => body::<m::InputResult>(&mut generator),
+            RelayKind::SessionHistoryResult => body::<m::SessionHistoryResult>(&mut generator),
+            RelayKind::Lag => body::<m::Lag>(&mut generator),
+            RelayKind::HostFact => body::<m::HostFact>(&mut generator),
+            RelayKind::TurnBegin => body::<m::TurnBegin>(&mut generator),
+            RelayKind::InputSteered => body::<m::InputSteered>(&mut generator),
+            RelayKind::FileDelivered => body::<m::FileDelivered>(&mut generator),
+            RelayKind::RequestDecided => body::<m::RequestDecided>(&mut generator),
+            RelayKind::StopRequested => body::<m::StopRequested>(&mut generator),
+        };
+        message(kind.as_str(), kind.is_of_pipe(), body)
+    });
+    let schemas: Vec<Value> = schemas.collect();
+    document("relay to hub", &schemas, generator)
 }
 
 /// The schema of every message from the adapter to the host.

@@ -45,6 +45,13 @@ impl Batch {
 pub struct Ticket(pub(crate) Arc<Batch>);
 
 impl Ticket {
+    /// That of nothing, which is stored.
+    pub fn stored() -> Self {
+        let batch = Batch::default();
+        batch.end(Ok(()));
+        Self(Arc::new(batch))
+    }
+
     /// Whether it is stored, as far as that is decided.
     #[must_use]
     pub fn ended(&self) -> Option<Result<(), NotStored>> {

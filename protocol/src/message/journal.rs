@@ -1,0 +1,252 @@
+//! What a hub and a relay say beside the messages of an adapter, when the relay keeps a journal ([journal.1]).
+
+use std::collections::BTreeMap;
+
+use super::{Context, StopReason, names, objects};
+use crate::{Json, MessageId, RequestId, TurnId};
+
+objects! {
+    /// Opens a session of the journal on this pipe: what happened is told again, then what happens ([journal.5]).
+    #[derive(Default)]
+    pub struct SessionAttach {
+        /// The last entry that the hub has; 0 for none.
+        pub after: u64,
+        /// The epoch of that entry.
+        pub epoch: Option<u64>,
+        /// What the hub may do; absent: `control`.
+        pub role: Option<Role>,
+        /// What happens when the hub reads more slowly than the session goes; absent: `wait`.
+        pub on_slow: Option<OnSlow>,
+        /// The version that the hub speaks.
+        pub protocol: Option<u32>,
+        /// The extensions that it understands.
+        pub extensions: Option<Vec<String>>,
+    }
+
+    /// Leaves the session on this pipe; it goes on ([journal.6]).
+    #[derive(Default)]
+    pub struct SessionDetach {}
+
+    /// Asks for entries of a session that need not be attached ([journal.8]).
+    pub struct SessionHistory {
+        /// Copied into the answer.
+        pub request_id: RequestId,
+        /// The first entry; absent: the first there is.
+        pub from: Option<u64>,
+        /// The last entry; absent: the last there is.
+        pub to: Option<u64>,
+    }
+
+    /// The answer to `session.attach`; the entries follow.
+    #[derive(Default)]
+    pub struct SessionAttached {
+        /// The agent.
+        pub agent_id: String,
+        /// What the session does.
+        pub state: Option<SessionState>,
+        /// What this hub may do.
+        pub role: Option<Role>,
+        /// The name under which this listener stands in `by`.
+        pub listener: Option<String>,
+        /// The running turn.
+        pub turn_id: Option<TurnId>,
+        /// The turns whose inputs wait.
+        pub queued: Option<Vec<TurnId>>,
+        /// The permissions and questions that wait for an answer.
+        pub requests: Option<Vec<RequestId>>,
+        /// The first entry that the journal still has.
+        pub first_seq: u64,
+        /// The last one; 0 before the first.
+        pub last_seq: u64,
+        /// The epoch in which the relay writes now.
+        pub epoch: u64,
+        /// A headline.
+        pub title: Option<String>,
+        /// Its working directory.
+        pub cwd: Option<String>,
+    }
+
+    /// The session was not attached, or not opened.
+    #[derive(Default)]
+    pub struct SessionRefused {
+        /// Why.
+        pub reason: Option<AttachRefusal>,
+        /// The text for a person.
+        pub message: Option<String>,
+        /// The last entry that both have, for `forked`; the last that the journal has, for `ahead`.
+        pub last_seq: Option<u64>,
+    }
+
+    /// The answer to an input of a hub with `journal`: to this hub alone, and no entry.
+    #[derive(Default)]
+    pub struct InputResult {
+        /// That of the input.
+        pub message_id: Option<MessageId>,
+        /// The number of its `turn.begin`, or of its `input.steered`.
+        pub seq: u64,
+        /// True if the journal had the input already, and nothing new happens.
+        pub duplicate: Option<bool>,
+    }
+
+    /// The answer to `session.history`: at most 1 MiB, or one entry.
+    pub struct SessionHistoryResult {
+        /// That of the `session.history`.
+        pub request_id: RequestId,
+        /// The entries.
+        pub entries: Option<Vec<Json>>,
+        /// The entry that comes next, where there are more.
+        pub next: Option<u64>,
+        /// Why there are none.
+        pub error: Option<String>,
+    }
+
+    /// Entries that this hub does not get ([journal.7]). No entry itself.
+    #[derive(Default)]
+    pub struct Lag {
+        /// The first of them.
+        pub from: u64,
+        /// The last of them.
+        pub to: u64,
+    }
+
+    /// Entry: something happened to the session that no adapter says.
+    #[derive(Default)]
+    pub struct HostFact {
+        /// What.
+        pub fact: Option<Fact>,
+        /// The text for a person.
+        pub message: Option<String>,
+        /// Whether the agent remembers the conversation.
+        pub context: Option<Context>,
+        /// The exit code of the process.
+        pub exit_code: Option<i32>,
+        /// The signal that ended it.
+        pub signal: Option<i32>,
+    }
+
+    /// Entry: an input was accepted, and begins a turn or waits for one.
+    #[derive(Default)]
+    pub struct TurnBegin {
+        /// The input's own id.
+        pub message_id: Option<MessageId>,
+        /// What the user says.
+        pub content: String,
+        /// True if another turn runs.
+        pub queued: Option<bool>,
+        /// The listener that said it.
+        pub by: Option<String>,
+    }
+
+    /// Entry: an input was accepted for the running turn.
+    #[derive(Default)]
+    pub struct InputSteered {
+        /// The input's own id.
+        pub message_id: Option<MessageId>,
+        /// What the user says.
+        pub content: String,
+        /// The listener that said it.
+        pub by: Option<String>,
+    }
+
+    /// Entry: a file was handed to the agent.
+    #[derive(Default)]
+    pub struct FileDelivered {
+        /// Its name.
+        pub file_name: Option<String>,
+        /// Its media type.
+        pub file_mime_type: Option<String>,
+        /// Its size in bytes.
+        pub size: Option<u64>,
+        /// Its SHA-256, in hexadecimal.
+        pub sha256: Option<String>,
+        /// The listener that gave it.
+        pub by: Option<String>,
+    }
+
+    /// Entry: a permission or a question is settled.
+    pub struct RequestDecided {
+        /// Which.
+        pub request_id: RequestId,
+        /// Whether a permission was given.
+        pub approved: Option<bool>,
+        /// The option that was chosen.
+        pub option_id: Option<String>,
+        /// The answers to a question; one that is secret is `{"redacted": true}`.
+        pub values: Option<BTreeMap<String, Json>>,
+        /// True if a question has no answer.
+        pub cancelled: Option<bool>,
+        /// Why it was settled; absent: an answer came.
+        pub reason: Option<StopReason>,
+        /// The listener that answered.
+        pub by: Option<String>,
+    }
+
+    /// Entry: the running turn, or the one named, is to stop.
+    #[derive(Default)]
+    pub struct StopRequested {
+        /// Why.
+        pub reason: Option<StopReason>,
+        /// The listener that asked for it.
+        pub by: Option<String>,
+    }
+}
+
+names! {
+    /// What a hub may do in a session.
+    pub enum Role {
+        /// Anything.
+        Control = "control",
+        /// Read.
+        Observe = "observe",
+    }
+
+    /// What happens when a hub reads more slowly than the session goes.
+    pub enum OnSlow {
+        /// It gets every entry, later.
+        Wait = "wait",
+        /// It gets one `lag` and then what is new.
+        Skip = "skip",
+    }
+
+    /// What a session of the journal does.
+    pub enum SessionState {
+        /// It waits for an input.
+        Idle = "idle",
+        /// A turn runs.
+        Running = "running",
+        /// No process serves it; its next input starts one.
+        Detached = "detached",
+        /// It is closed: it can be read.
+        Closed = "closed",
+    }
+
+    /// Why a session was not attached or not opened.
+    pub enum AttachRefusal {
+        /// The journal has no session of this id.
+        Unknown = "unknown",
+        /// It was removed.
+        Gone = "gone",
+        /// This hub may not.
+        Forbidden = "forbidden",
+        /// The hub claims more entries than there are.
+        Ahead = "ahead",
+        /// The hub's last entry is not the journal's.
+        Forked = "forked",
+        /// `session.start` of an id that the journal knows: attach is the way in.
+        Exists = "exists",
+        /// The journal cannot be written.
+        ReadOnly = "read_only",
+    }
+
+    /// What happened to a session.
+    pub enum Fact {
+        /// It was opened: its first entry.
+        Opened = "opened",
+        /// The process that served it has ended.
+        ProcessEnded = "process_ended",
+        /// A process serves it again.
+        Resumed = "resumed",
+        /// The host that served it has ended, and another one has its journal.
+        HostRestarted = "host_restarted",
+    }
+}

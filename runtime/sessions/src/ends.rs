@@ -1,0 +1,62 @@
+//! Ends that the relay gives to turns, and what it says of sessions that the host did not open.
+
+use trunkline_host::{OpenError, redact};
+use trunkline_protocol::{
+    Category, ClosedReason, Delivered, Failure, SessionClosed, Status, StopReason, TurnComplete,
+};
+
+/// The end of a turn that failed.
+pub fn failed(delivered: Delivered) -> TurnComplete {
+    TurnComplete { status: Some(Status::Failed), delivered: Some(delivered), ..TurnComplete::default() }
+}
+
+/// The end of an input that there is no room for.
+pub fn busy(why: &str) -> TurnComplete {
+    TurnComplete { error: Some(Failure::new(Category::Busy, why)), ..failed(Delivered::No) }
+}
+
+/// The end of a turn that was stopped.
+pub fn stopped(reason: StopReason, delivered: Delivered) -> TurnComplete {
+    TurnComplete {
+        status: Some(Status::Stopped),
+        stop_reason: Some(reason.as_str().to_owned()),
+        delivered: Some(delivered),
+        ..TurnComplete::default()
+    }
+}
+
+/// The end of an input that came too late for its session.
+pub fn never_sent(closed: &SessionClosed) -> TurnComplete {
+    let status = match closed.reason {
+        Some(ClosedReason::Refused | ClosedReason::UnknownAgent) => Status::Refused,
+        Some(ClosedReason::Limit) => Status::Limit,
+        Some(ClosedReason::Shutdown) => Status::Stopped,
+        Some(ClosedReason::Finished | ClosedReason::Failed | ClosedReason::Protocol) | None => Status::Failed,
+    };
+    let error = closed.error.clone();
+    TurnComplete {
+        status: Some(status),
+        error: Some(error.unwrap_or_else(|| Failure::new(Category::Other, "the session has ended"))),
+        delivered: Some(Delivered::No),
+        ..TurnComplete::default()
+    }
+}
+
+/// Why the host did not open a session, in the protocol's words.
+pub fn refusal(error: &OpenError) -> SessionClosed {
+    let (reason, category) = match error {
+        OpenError::UnknownAgent { .. } => (ClosedReason::UnknownAgent, Category::Other),
+        OpenError::TooManySessions { .. }
+        | OpenError::AdapterFull { .. }
+        | OpenError::TooManySecrets { .. } => (ClosedReason::Limit, Category::Busy),
+        OpenError::WouldWiden { .. } | OpenError::Refused { .. } => {
+            (ClosedReason::Refused, Category::PermissionDenied)
+        }
+        OpenError::Shutdown => (ClosedReason::Shutdown, Category::Cancelled),
+        _ => (ClosedReason::Failed, Category::Other),
+    };
+    SessionClosed {
+        reason: Some(reason),
+        error: Some(Failure::new(category, redact::text(&error.to_string()))),
+    }
+}

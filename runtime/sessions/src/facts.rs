@@ -1,0 +1,223 @@
+//! What the journal keeps of a session beside its entries.
+
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use trunkline_journal::{Batch, Journal, ReadError, SessionKey};
+use trunkline_protocol::{
+    AdapterBody, AdapterMessage, HostBody, HostMessage, Json, Meta, RelayBody, RelayMessage, Resume,
+    SessionId, SessionInfo, SessionStart, TurnComplete, TurnId,
+};
+
+use crate::open::{Open, Reached};
+
+/// The facts of a session, of which the latest stand in the journal.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Facts {
+    /// Its id.
+    pub(crate) id: String,
+    /// Its agent.
+    pub(crate) agent: String,
+    /// The `session.start` that opened it, as a line, without secrets.
+    start: String,
+    /// When it was opened, RFC 3339.
+    pub(crate) created: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) title: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    native_session_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    params: Option<Box<RawValue>>,
+    /// Whether it is closed: it can be read, and takes nothing more.
+    #[serde(default)]
+    pub(crate) is_closed: bool,
+    /// Whether an agent has served it: it can then have lost what it knew.
+    #[serde(default)]
+    pub(crate) was_served: bool,
+    /// What was open when this was written.
+    #[serde(default)]
+    pub(crate) open: Open,
+    /// The number of the last entry that this knows.
+    #[serde(default)]
+    pub(crate) last: u64,
+}
+
+/// How much of the journal is read at once, in bytes.
+const READ: usize = 1024 * 1024;
+
+/// The longest title, in bytes.
+const TITLE: usize = 200;
+
+impl Facts {
+    pub(crate) fn new(id: &SessionId, agent: &str, start: &SessionStart, meta: Option<&Meta>) -> Self {
+        let mut start = start.clone();
+        // Secrets stay in memory: they come again with the attach.
+        start.env = None;
+        start.mcp_servers = None;
+        let mut line = HostMessage::new(id.clone(), HostBody::SessionStart(Box::new(start)));
+        line.meta = meta.cloned();
+        let line = String::from_utf8(line.to_line()).unwrap_or_default();
+        Self {
+            id: id.as_str().to_owned(),
+            agent: agent.to_owned(),
+            start: line.trim_end().to_owned(),
+            created: now(),
+            title: None,
+            native_session_id: None,
+            params: None,
+            is_closed: false,
+            was_served: false,
+            open: Open::default(),
+            last: 0,
+        }
+    }
+
+    /// Reads those of a session, and what its entries and marks say since. `None` where they are damaged. Blocks for reads
+    /// of the disk.
+    pub(crate) fn read(journal: &Journal, key: SessionKey) -> Result<Option<Self>, ReadError> {
+        let Some(mut facts) = journal.facts(key)?.and_then(|bytes| Self::of_bytes(&bytes)) else {
+            return Ok(None);
+        };
+        let mut reader = journal.read(key, facts.last + 1);
+        let mut lines = Vec::new();
+        while reader.next(&mut lines, READ)? != Batch::End {
+            for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+                if let Ok(line) = std::str::from_utf8(line) {
+                    facts.take(line);
+                }
+            }
+            lines.clear();
+        }
+        for mark in journal.marks(key)? {
+            let turn = String::from_utf8(mark).ok().and_then(|turn| TurnId::new(turn).ok());
+            let open = turn.and_then(|turn| facts.open.turns.iter_mut().find(|open| open.id.0 == turn));
+            if let Some(open) = open
+                && open.reached == Reached::Journal
+            {
+                open.reached = Reached::Pipe;
+            }
+        }
+        Ok(Some(facts))
+    }
+
+    /// The options with which it is opened again.
+    pub(crate) fn start(&self) -> (SessionStart, Option<Meta>) {
+        let (mut start, meta) = match HostMessage::parse(&self.start) {
+            Ok(HostMessage { body: HostBody::SessionStart(start), meta, .. }) => (*start, meta),
+            _ => (SessionStart::default(), None),
+        };
+        if self.native_session_id.is_some() || self.params.is_some() {
+            start.resume = Some(Resume {
+                native_session_id: self.native_session_id.clone(),
+                params: self.params.as_ref().and_then(|params| Json::of(params).ok()),
+                history: None,
+            });
+        }
+        (start, meta)
+    }
+
+    /// Its working directory, where the hub chose one.
+    pub(crate) fn cwd(&self) -> Option<String> {
+        self.start().0.cwd
+    }
+
+    /// Learns from what the agent said of the session.
+    pub(crate) fn learn(&mut self, info: &SessionInfo) {
+        if let Some(id) = &info.native_session_id {
+            self.native_session_id = Some(id.clone());
+        }
+    }
+
+    /// Learns from the end of a turn.
+    pub(crate) fn learn_from_end(&mut self, end: &TurnComplete) {
+        if end.clear_session == Some(true) {
+            (self.native_session_id, self.params) = (None, None);
+        }
+        if let Some(id) = &end.native_session_id {
+            self.native_session_id = Some(id.clone());
+        }
+        if let Some(params) = &end.session_params {
+            self.params = serde_json::from_str(params.get()).ok();
+        }
+    }
+
+    /// Takes the first input for a headline, where there is no better one.
+    pub(crate) fn entitle(&mut self, input: &str) {
+        if self.title.is_none() {
+            self.title = input.lines().map(str::trim).find(|line| !line.is_empty()).map(cut);
+        }
+    }
+
+    /// Learns from a line of the journal.
+    pub(crate) fn take(&mut self, line: &str) {
+        self.last += 1;
+        if let Ok(message) = AdapterMessage::parse(line) {
+            match &message.body {
+                AdapterBody::SessionInfo(info) => self.learn(info),
+                AdapterBody::TurnComplete(end) => self.learn_from_end(end),
+                AdapterBody::SessionClosed(_) => self.is_closed = true,
+                _ => self.was_served = true,
+            }
+            self.open.take_adapter(message.turn_id.as_ref(), &message.body);
+        } else if let Ok(message) = RelayMessage::parse(line) {
+            if let RelayBody::TurnBegin(begin) = &message.body {
+                self.entitle(&begin.content);
+            }
+            self.open.take_relay(message.turn_id.as_ref(), &message.body);
+        }
+    }
+
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        serde_json::from_slice(bytes).ok()
+    }
+}
+
+fn cut(text: &str) -> String {
+    text[..text.floor_char_boundary(TITLE)].to_owned()
+}
+
+/// The time, RFC 3339 with milliseconds.
+pub(crate) fn now() -> String {
+    humantime::format_rfc3339_millis(SystemTime::now()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use trunkline_protocol::{Delivered, SessionStart};
+
+    use super::*;
+
+    #[test]
+    fn what_is_open_follows_from_the_entries() {
+        let id = SessionId::new("s").unwrap();
+        let mut facts = Facts::new(&id, "coder", &SessionStart::default(), None);
+        for line in [
+            r#"{"type":"host.fact","session_id":"s","fact":"opened"}"#,
+            r#"{"type":"turn.begin","session_id":"s","turn_id":"a","content":"x"}"#,
+            r#"{"type":"turn.begin","session_id":"s","turn_id":"b","content":"y"}"#,
+            r#"{"type":"tool.start","session_id":"s","turn_id":"a","tool_call_id":"c","tool":"Bash"}"#,
+            r#"{"type":"permission.request","session_id":"s","turn_id":"a","request_id":"r","tool":"Bash","description":"d","resource":"e"}"#,
+            r#"{"type":"input.steered","session_id":"s","turn_id":"a","message_id":"m","content":"z"}"#,
+        ] {
+            facts.take(line);
+        }
+        assert_eq!(facts.open.turns.len(), 2);
+        assert_eq!(facts.open.turns[0].reached.delivered(), Delivered::Yes);
+        assert_eq!(facts.open.turns[1].reached.delivered(), Delivered::No);
+        assert_eq!((facts.open.requests.len(), facts.open.tools.len(), facts.open.steers.len()), (1, 1, 1));
+        let kept = Facts::of_bytes(&facts.to_bytes()).unwrap();
+        assert_eq!((kept.open, kept.last), (facts.open.clone(), 6));
+        assert_eq!(facts.title.as_deref(), Some("x"));
+
+        facts.take(r#"{"type":"request.decided","session_id":"s","request_id":"r","approved":true}"#);
+        facts.take(r#"{"type":"steer.result","session_id":"s","message_id":"m","delivered":true}"#);
+        facts.take(r#"{"type":"turn.complete","session_id":"s","turn_id":"a"}"#);
+        facts.take(r#"{"type":"turn.complete","session_id":"s","turn_id":"b"}"#);
+        assert!(facts.open.is_empty());
+    }
+}

@@ -1,0 +1,172 @@
+//! One who listens to a session: gets each entry once, in order, and what answers it alone.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use trunkline_journal::{Batch, Journal, ReadError, Reader, SessionKey};
+use trunkline_protocol::{HostMessage, Lag, OnSlow, RelayMessage, Role, SessionId};
+
+use crate::{
+    live::Command,
+    tail::{ListenerNo, Tail, Taken},
+};
+
+/// How much of the journal is read at once, in bytes.
+const READ: usize = 256 * 1024;
+
+/// What a listener got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heard {
+    /// Whole lines were appended.
+    Lines,
+    /// Nothing more will come on this listener.
+    Over,
+}
+
+/// Listens to a session, and speaks in it where its role allows. Dropping it leaves the session, which goes on.
+#[derive(Debug)]
+pub struct Listener {
+    pub(crate) id: SessionId,
+    pub(crate) no: ListenerNo,
+    pub(crate) role: Role,
+    pub(crate) on_slow: OnSlow,
+    pub(crate) key: SessionKey,
+    pub(crate) journal: Journal,
+    pub(crate) tail: Arc<Tail>,
+    /// The last entry that was taken.
+    pub(crate) after: u64,
+    /// What comes from the journal, while this listener is behind.
+    pub(crate) reader: Option<Reader>,
+    pub(crate) answers: mpsc::Receiver<Vec<u8>>,
+    pub(crate) commands: mpsc::Sender<Command>,
+}
+
+impl Listener {
+    /// The session.
+    #[must_use]
+    pub fn session(&self) -> &SessionId {
+        &self.id
+    }
+
+    /// What this listener may do.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// The way to speak in the session.
+    #[must_use]
+    pub fn speaker(&self) -> Speaker {
+        Speaker { no: self.no, commands: self.commands.clone() }
+    }
+
+    /// Waits for what comes next, and appends whole lines: entries, `lag` where some are skipped or lost, and answers to
+    /// this listener alone.
+    ///
+    /// # Errors
+    /// Why the journal cannot be read. A later call tries again.
+    ///
+    /// # Cancel safety
+    /// Loses nothing.
+    pub async fn next(&mut self, lines: &mut Vec<u8>) -> Result<Heard, ReadError> {
+        loop {
+            if let Ok(answer) = self.answers.try_recv() {
+                lines.extend_from_slice(&answer);
+                return Ok(Heard::Lines);
+            }
+            let tail = self.tail.clone();
+            let changed = tail.changed();
+            let mut changed = std::pin::pin!(changed);
+            changed.as_mut().enable();
+            match self.tail.take(self.no, self.after, lines) {
+                Taken::Lines(last) => {
+                    self.after = last;
+                    self.reader = None;
+                    return Ok(Heard::Lines);
+                }
+                Taken::Behind(to)
+                    if self.on_slow == OnSlow::Skip && self.reader.is_none() && self.after > 0 =>
+                {
+                    self.lag(self.after + 1, to, lines);
+                    return Ok(Heard::Lines);
+                }
+                Taken::Behind(_) => {
+                    self.read(lines).await?;
+                    return Ok(Heard::Lines);
+                }
+                Taken::Over => return Ok(Heard::Over),
+                Taken::Nothing => {}
+            }
+            tokio::select! {
+                biased;
+                Some(answer) = self.answers.recv() => {
+                    lines.extend_from_slice(&answer);
+                    return Ok(Heard::Lines);
+                }
+                () = changed => {}
+            }
+        }
+    }
+
+    /// Reads the next entries from the journal.
+    async fn read(&mut self, lines: &mut Vec<u8>) -> Result<(), ReadError> {
+        let reader = self.reader.take().filter(|reader| reader.position() == self.after + 1);
+        let mut reader = reader.unwrap_or_else(|| self.journal.read(self.key, self.after + 1));
+        let read = move || {
+            let mut lines = Vec::new();
+            let read = reader.next(&mut lines, READ);
+            (reader, lines, read)
+        };
+        let Ok((reader, read_lines, read)) = tokio::task::spawn_blocking(read).await else {
+            // The runtime ends.
+            return std::future::pending().await;
+        };
+        match read? {
+            Batch::Lines(numbers) => {
+                lines.extend_from_slice(&read_lines);
+                self.after = *numbers.end();
+            }
+            Batch::Missing(numbers) => self.lag(*numbers.start(), *numbers.end(), lines),
+            // It says that there is more, and the journal has none: passed over.
+            Batch::End => {
+                let stored = self.tail.stored();
+                self.lag(self.after + 1, stored, lines);
+            }
+        }
+        self.reader = Some(reader);
+        self.tail.has_taken(self.no, self.after);
+        Ok(())
+    }
+
+    fn lag(&mut self, from: u64, to: u64, lines: &mut Vec<u8>) {
+        RelayMessage::new(self.id.clone(), Lag { from, to }).write(lines);
+        self.after = to;
+        self.tail.has_taken(self.no, to);
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.tail.leave(self.no);
+        // Where its inbox is full the session finds out when it answers.
+        let _ = self.commands.try_send(Command::Left(self.no));
+    }
+}
+
+/// Speaks in a session.
+#[derive(Debug, Clone)]
+pub struct Speaker {
+    no: ListenerNo,
+    commands: mpsc::Sender<Command>,
+}
+
+impl Speaker {
+    /// Says a message of a hub to the session. Waits while many wait already. What it may not say is not taken. Whether
+    /// the session was there.
+    ///
+    /// # Cancel safety
+    /// Dropped, it may or may not have been said.
+    pub async fn say(&self, message: HostMessage) -> bool {
+        self.commands.send(Command::Said(self.no, Box::new(message))).await.is_ok()
+    }
+}

@@ -1,0 +1,500 @@
+//! A session that is in memory: drives one session of the host, and writes down what happens.
+//!
+//! A task of its own owns everything of the session. Whatever changes it is first stored as an entry; what follows from it
+//! (the input on its way to the agent, the answer to a request) is done when it is.
+//!
+//! ```text
+//! hubs ── Said ──▶ commands.rs ──┐
+//!                                ├──▶ Recorder ──▶ journal ──▶ Tail ──▶ listeners
+//! host ── Event ─▶ events.rs ────┘        │
+//!      ◀── send, answer, stop ── Then ◀───┘ stored
+//! ```
+
+mod commands;
+mod events;
+
+pub(crate) use self::commands::name;
+
+use std::{
+    collections::{HashMap, VecDeque},
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::{Instant, sleep_until},
+};
+use trunkline_host::{
+    Event, EventDelivery, FileError, Input, Permission, Question, Session, SessionOptions, SteerError,
+    TurnNo, UpdateError,
+};
+use trunkline_journal::{NotStored, SessionKey};
+use trunkline_protocol::{
+    AdapterBody, Body, Category, Delivered, Envelope, Fact, Failure, FileDelivered, FileInput, HostFact,
+    HostMessage, InputResponse, MessageId, Meta, PermissionResponse, RelayBody, RequestDecided, RequestId,
+    Role, SessionClosed, SessionId, SessionInfo, SessionStart, SessionState, SessionUpdate, StopReason,
+    TurnComplete, TurnId,
+};
+
+use crate::{
+    ends,
+    facts::Facts,
+    inputs::Inputs,
+    open::Reached,
+    recorder::{Recorder, Stored},
+    sessions::Shared,
+    tail::{ListenerNo, Tail},
+};
+
+/// How many commands wait for a session.
+pub(crate) const INBOX: usize = 64;
+
+/// How many answers wait for one listener. One that does not read them is let go.
+pub(crate) const ANSWERS: usize = 256;
+
+/// How many ended turns, and how many decisions, are remembered for what comes late.
+const REMEMBERED: usize = 64;
+
+/// How many inputs, files and updates of a session wait.
+const WAITING: usize = 64;
+
+/// How long facts that changed wait for more.
+const FACTS: Duration = Duration::from_secs(1);
+
+/// How long a session without work and listeners stays in memory, where the agent holds nothing of it.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// For how long an end is waited for when the host ends.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// What a session is told.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// One listens, from now on.
+    Joined(ListenerNo, Joined),
+    /// One has left.
+    Left(ListenerNo),
+    /// A listener says something.
+    Said(ListenerNo, Box<HostMessage>),
+    /// It is to end with the host, and says when it has.
+    End(oneshot::Sender<()>),
+}
+
+/// A listener as its session knows it.
+#[derive(Debug)]
+pub(crate) struct Joined {
+    pub(crate) role: Role,
+    pub(crate) answers: mpsc::Sender<Vec<u8>>,
+    /// Told what the session does when it has joined.
+    pub(crate) joined: oneshot::Sender<Now>,
+}
+
+/// What a session does.
+#[derive(Debug, Clone)]
+pub(crate) struct Now {
+    pub(crate) state: SessionState,
+    pub(crate) running: Option<TurnId>,
+    pub(crate) queued: Vec<TurnId>,
+    pub(crate) requests: Vec<RequestId>,
+    pub(crate) agent: String,
+    pub(crate) title: Option<String>,
+    pub(crate) cwd: Option<String>,
+    pub(crate) last: u64,
+}
+
+/// What follows when an entry is stored.
+#[derive(Debug)]
+enum Then {
+    /// The input goes to the agent.
+    Send(TurnId, Input),
+    /// An addition to the running turn goes to the agent.
+    Steer(Input),
+    /// A permission is answered.
+    Decide(Permission, PermissionResponse),
+    /// A question is answered.
+    Reply(Question, InputResponse),
+    /// A listener gets an answer of its own.
+    Tell(ListenerNo, Vec<u8>),
+}
+
+/// What waits for its turn to go to the agent.
+#[derive(Debug)]
+enum Ordered {
+    Input(TurnId, Input),
+    File(ListenerNo, FileInput),
+    Update(ListenerNo, Box<SessionUpdate>),
+}
+
+/// A request that waits for an answer.
+#[derive(Debug)]
+enum Pending {
+    Permission(Permission),
+    Question(Question),
+}
+
+/// What the host answers later.
+#[derive(Debug)]
+enum Answer {
+    Steered(Option<MessageId>, Result<(), SteerError>),
+    Updated(ListenerNo, Result<SessionInfo, UpdateError>),
+}
+
+type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// A session as its task holds it.
+pub(crate) struct Live {
+    shared: Arc<Shared>,
+    id: SessionId,
+    facts: Facts,
+    /// What the hub gave that is not stored: environment and MCP servers.
+    secrets: Option<Box<SessionStart>>,
+    tail: Arc<Tail>,
+    recorder: Recorder<Then>,
+    /// The host's session, while the agent has one.
+    session: Option<Session>,
+    listeners: HashMap<ListenerNo, (Role, mpsc::Sender<Vec<u8>>)>,
+    /// The turn that the agent has, or is about to get.
+    running: Option<TurnId>,
+    /// The host's number of it, once it has it.
+    no: Option<TurnNo>,
+    /// Turns of the host that ended lately, for what comes late.
+    ended: VecDeque<(TurnNo, TurnId)>,
+    /// Why the turn that is about to go to the agent is to stop instead.
+    stopped: Option<StopReason>,
+    ordered: VecDeque<Ordered>,
+    placing: Option<(ListenerNo, Later<Result<(), FileError>>)>,
+    /// What is written down when the file that is being copied has been.
+    delivering: Option<FileDelivered>,
+    answers: FuturesUnordered<Later<Answer>>,
+    pending: HashMap<RequestId, Pending>,
+    /// What was decided lately, for those who answer too late.
+    decided: VecDeque<RequestDecided>,
+    /// The inputs that the journal has by their ids, once that was asked.
+    inputs: Option<Inputs>,
+    /// Whether the agent was asked to remember, and has not said whether it does.
+    is_context_open: bool,
+    /// When facts that changed are written.
+    facts_due: Option<Instant>,
+    /// Since when nothing is to do and no one listens.
+    idle_since: Option<Instant>,
+    ending: Vec<oneshot::Sender<()>>,
+}
+
+/// How a session gets into memory.
+pub(crate) struct NewLive {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) key: SessionKey,
+    pub(crate) id: SessionId,
+    pub(crate) facts: Facts,
+    pub(crate) tail: Arc<Tail>,
+    pub(crate) session: Option<Session>,
+    pub(crate) secrets: Option<Box<SessionStart>>,
+}
+
+enum Step {
+    Command(Option<Command>),
+    Stored(Stored<Then>),
+    Placed(Result<(), FileError>),
+    Answer(Answer),
+    Event(Option<Event>),
+    FactsDue,
+    Idle,
+}
+
+impl Live {
+    pub(crate) fn new(new: NewLive) -> Self {
+        let NewLive { shared, key, id, facts, tail, session, secrets } = new;
+        let recorder = Recorder::new(shared.journal.clone(), key, id.clone(), tail.clone());
+        Self {
+            shared,
+            id,
+            facts,
+            secrets,
+            tail,
+            recorder,
+            session,
+            listeners: HashMap::new(),
+            running: None,
+            no: None,
+            ended: VecDeque::new(),
+            stopped: None,
+            ordered: VecDeque::new(),
+            placing: None,
+            delivering: None,
+            answers: FuturesUnordered::new(),
+            pending: HashMap::new(),
+            decided: VecDeque::new(),
+            inputs: None,
+            is_context_open: false,
+            facts_due: None,
+            idle_since: Some(Instant::now()),
+            ending: Vec::new(),
+        }
+    }
+
+    /// Serves the session until it may leave the memory, or the host ends.
+    pub(crate) async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
+        if self.recorder.last() == 0 {
+            let opened = HostFact { fact: Some(Fact::Opened), ..HostFact::default() };
+            self.note(None, opened, None);
+        }
+        loop {
+            self.recorder.flush();
+            match self.step(&mut inbox).await {
+                Step::Command(Some(Command::End(done))) => {
+                    self.ending.push(done);
+                    break;
+                }
+                Step::Command(None) => break,
+                Step::Idle => {
+                    // Who joins from now on finds the inbox closed, and loads the session again.
+                    inbox.close();
+                    if let Ok(command) = inbox.try_recv() {
+                        self.take(command).await;
+                    }
+                    break;
+                }
+                step => self.take_step(step).await,
+            }
+            self.idle_since = match self.is_idle() {
+                true => self.idle_since.or_else(|| Some(Instant::now())),
+                false => None,
+            };
+        }
+        self.finish(&mut inbox).await;
+    }
+
+    /// Waits for the next thing. What hubs say comes first: a `stop` passes through a flood of events.
+    async fn step(&mut self, inbox: &mut mpsc::Receiver<Command>) -> Step {
+        let Self { recorder, placing, answers, session, facts_due, idle_since, .. } = self;
+        let has_room = recorder.has_room();
+        let (due, idle) = (*facts_due, idle_since.map(|since| since + LINGER));
+        let has_session = session.is_some();
+        tokio::select! {
+            biased;
+            command = inbox.recv() => Step::Command(command),
+            stored = recorder.stored() => Step::Stored(stored),
+            placed = async { (&mut placing.as_mut().expect("it is there by the branch's condition").1).await }, if placing.is_some() => Step::Placed(placed),
+            Some(answer) = answers.next(), if !answers.is_empty() => Step::Answer(answer),
+            event = async { session.as_ref().expect("it is there by the branch's condition").next_event().await }, if has_session && has_room => Step::Event(event),
+            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => Step::FactsDue,
+            () = sleep_until(idle.unwrap_or_else(Instant::now)), if idle.is_some() && !has_session => Step::Idle,
+        }
+    }
+
+    async fn take_step(&mut self, step: Step) {
+        match step {
+            Step::Command(Some(command)) => self.take(command).await,
+            Step::Stored(stored) => self.stored(stored),
+            Step::Placed(placed) => self.placed(placed),
+            Step::Answer(answer) => self.answer(answer),
+            Step::Event(event) => self.take_events(event),
+            Step::FactsDue => self.write_facts(),
+            Step::Command(None) | Step::Idle => {}
+        }
+    }
+
+    /// Takes an event, and those behind it that are there already.
+    fn take_events(&mut self, first: Option<Event>) {
+        let mut next = Some(first);
+        while let Some(event) = next.take() {
+            match event {
+                Some(event) => self.take_event(event),
+                None => self.session_ended(SessionClosed {
+                    reason: None,
+                    error: Some(Failure::new(Category::Other, "the host has ended")),
+                }),
+            }
+            if let Some(session) = &self.session
+                && !self.recorder.is_due()
+                && self.recorder.has_room()
+            {
+                next = futures_util::FutureExt::now_or_never(session.next_event());
+            }
+        }
+    }
+
+    /// Does what follows from entries that are stored.
+    fn stored(&mut self, stored: Stored<Then>) {
+        for then in stored.then {
+            match (&stored.result, then) {
+                (_, Then::Tell(listener, line)) if stored.result.is_ok() => self.tell_line(listener, line),
+                (Ok(()), Then::Send(turn, input)) => self.send(turn, input),
+                (Ok(()), Then::Steer(input)) => self.steer_now(input),
+                (Ok(()), Then::Decide(permission, response)) => permission.respond(response),
+                (Ok(()), Then::Reply(question, response)) => match response.values {
+                    Some(values) if response.cancelled != Some(true) => question.answer(values),
+                    _ => question.cancel(),
+                },
+                (Err(why), Then::Send(turn, _)) => self.not_stored(turn, why),
+                // Dropped, a request is denied and a question cancelled; a denial waits for no store.
+                (Err(_), Then::Decide(permission, response)) if !response.approved => {
+                    permission.respond(response)
+                }
+                (Err(_), _) | (Ok(()), Then::Tell(..)) => {}
+            }
+        }
+    }
+
+    /// An input is not stored: its turn ends, and the agent has not got it.
+    fn not_stored(&mut self, turn: TurnId, why: &NotStored) {
+        let end = TurnComplete {
+            error: Some(Failure::new(Category::Other, why.to_string())),
+            ..ends::failed(Delivered::No)
+        };
+        self.running = None;
+        self.end_turn(turn, end, None);
+    }
+
+    /// Writes an entry that the adapter could have said.
+    fn say(&mut self, turn: Option<TurnId>, body: impl Into<AdapterBody>, meta: Option<Meta>) -> u64 {
+        let body = body.into();
+        self.facts.open.take_adapter(turn.as_ref(), &body);
+        self.change_facts();
+        self.recorder.entry(turn, body, meta)
+    }
+
+    /// Writes an entry of the relay's own.
+    fn note(&mut self, turn: Option<TurnId>, body: impl Into<RelayBody>, meta: Option<Meta>) -> u64 {
+        let body = body.into();
+        if let RelayBody::RequestDecided(decided) = &body {
+            if self.decided.len() == REMEMBERED {
+                self.decided.pop_front();
+            }
+            self.decided.push_back(decided.clone());
+        }
+        self.facts.open.take_relay(turn.as_ref(), &body);
+        self.change_facts();
+        self.recorder.entry(turn, body, meta)
+    }
+
+    /// Writes the end of a turn, and goes on with what waits.
+    fn end_turn(&mut self, turn: TurnId, end: TurnComplete, meta: Option<Meta>) {
+        self.facts.learn_from_end(&end);
+        self.say(Some(turn), end, meta);
+        let open = &self.facts.open.requests;
+        self.pending.retain(|id, _| open.iter().any(|request| request.id.0 == *id));
+        self.hand_on();
+    }
+
+    /// Tells one listener something that is no entry.
+    fn tell<B: Body>(&mut self, listener: ListenerNo, turn: Option<TurnId>, body: B) {
+        let message = Envelope { session_id: self.id.clone(), turn_id: turn, meta: None, body };
+        self.tell_line(listener, message.to_line());
+    }
+
+    fn tell_line(&mut self, listener: ListenerNo, line: Vec<u8>) {
+        if let Some((_, answers)) = self.listeners.get(&listener)
+            && answers.try_send(line).is_err()
+        {
+            tracing::warn!(session = %self.id, "a listener that reads no answers is let go");
+            self.listeners.remove(&listener);
+        }
+    }
+
+    fn change_facts(&mut self) {
+        if self.facts_due.is_none() {
+            self.facts_due = Some(Instant::now() + FACTS);
+        }
+    }
+
+    fn write_facts(&mut self) {
+        self.facts_due = None;
+        self.recorder.flush();
+        self.facts.last = self.recorder.last();
+        self.recorder.facts(&self.facts).detach();
+    }
+
+    fn is_idle(&self) -> bool {
+        self.listeners.is_empty()
+            && self.facts.open.is_empty()
+            && self.recorder.is_idle()
+            && self.ordered.is_empty()
+    }
+
+    /// What the session does now.
+    fn now(&self) -> Now {
+        let state = match (&self.session, &self.running) {
+            _ if self.facts.is_closed => SessionState::Closed,
+            (_, Some(_)) => SessionState::Running,
+            (Some(_), None) => SessionState::Idle,
+            (None, None) => SessionState::Detached,
+        };
+        let open = &self.facts.open;
+        let is_running = |turn: &TurnId| self.running.as_ref() == Some(turn);
+        Now {
+            state,
+            running: self.running.clone(),
+            queued: open
+                .turns
+                .iter()
+                .map(|turn| turn.id.0.clone())
+                .filter(|turn| !is_running(turn))
+                .collect(),
+            requests: open.requests.iter().map(|request| request.id.0.clone()).collect(),
+            agent: self.facts.agent.clone(),
+            title: self.facts.title.clone(),
+            cwd: self.facts.cwd(),
+            last: self.tail.stored(),
+        }
+    }
+
+    /// The agent's session, opened again where there is none.
+    fn agent(&mut self) -> Result<Session, SessionClosed> {
+        if let Some(session) = &self.session {
+            return Ok(session.clone());
+        }
+        let (mut start, meta) = self.facts.start();
+        if let Some(secrets) = &self.secrets {
+            start.env.clone_from(&secrets.env);
+            start.mcp_servers.clone_from(&secrets.mcp_servers);
+        }
+        let resumes = start.resume.is_some();
+        let options =
+            SessionOptions { id: Some(self.id.clone()), start, meta, delivery: EventDelivery::Merged };
+        let session =
+            self.shared.host.open(&self.facts.agent, options).map_err(|error| ends::refusal(&error))?;
+        self.session = Some(session.clone());
+        if self.facts.was_served {
+            self.reopened(resumes);
+        }
+        Ok(session)
+    }
+
+    /// Ends with the host: what ends is still written.
+    async fn finish(&mut self, inbox: &mut mpsc::Receiver<Command>) {
+        self.ordered.clear();
+        let deadline = Instant::now() + LAST_WORDS;
+        while !self.ending.is_empty() && self.running.is_some() && self.session.is_some() {
+            self.recorder.flush();
+            tokio::select! {
+                step = self.step(inbox) => match step {
+                    Step::Command(Some(Command::End(done))) => self.ending.push(done),
+                    Step::Command(Some(_) | None) => {}
+                    step => self.take_step(step).await,
+                },
+                () = sleep_until(deadline) => break,
+            }
+        }
+        self.stop_for_good();
+        self.write_facts();
+        while !self.recorder.is_idle() {
+            let stored = self.recorder.stored().await;
+            self.stored(stored);
+        }
+        self.tail.end();
+        for done in self.ending.drain(..) {
+            // Who waits for it may have given up.
+            let _ = done.send(());
+        }
+    }
+
+    /// Notes how far the running turn's input got.
+    fn reached(&mut self, turn: &TurnId, reached: Reached) {
+        self.facts.open.reached(turn, reached);
+    }
+}

@@ -1,0 +1,477 @@
+//! What hubs say in a session.
+
+use std::{
+    path::Path,
+    task::{Context, Poll, Waker},
+};
+
+use trunkline_host::{FileError, Input, Permission, SendError, SteerError, UpdateError};
+use trunkline_protocol::{
+    AdapterBody, Category, Delivered, ErrorEvent, FileDelivered, FileInput, HostBody, HostMessage, InputMode,
+    InputResponse, InputResult, InputSteered, Json, PermissionResponse, RelayBody, RequestDecided, RequestId,
+    Role, SessionInfo, SteerResult, Stop, StopReason, StopRequested, TurnBegin, TurnId,
+};
+
+use super::{Answer, Command, Later, Live, Ordered, Pending, Then, WAITING};
+use crate::{
+    ends,
+    inputs::{Inputs, Known},
+    open::Reached,
+    tail::ListenerNo,
+};
+
+impl Live {
+    pub(super) async fn take(&mut self, command: Command) {
+        match command {
+            Command::Joined(listener, joined) => {
+                self.listeners.insert(listener, (joined.role, joined.answers));
+                // Gone again, if no one waits for it.
+                let _ = joined.joined.send(self.now());
+            }
+            Command::Left(listener) => {
+                self.listeners.remove(&listener);
+            }
+            Command::Said(listener, message) => {
+                let may = self.listeners.get(&listener).is_some_and(|(role, _)| *role == Role::Control);
+                if may {
+                    self.take_message(listener, *message).await;
+                } else {
+                    tracing::debug!(session = %self.id, "a message of a hub that may only observe is not taken");
+                }
+            }
+            Command::End(done) => self.ending.push(done),
+        }
+    }
+
+    async fn take_message(&mut self, by: ListenerNo, message: HostMessage) {
+        let HostMessage { turn_id, meta, body, .. } = message;
+        match body {
+            HostBody::UserInput(message) if message.mode == Some(InputMode::Steer) => {
+                self.steer(by, Input { message, meta });
+            }
+            HostBody::UserInput(message) => self.input(by, turn_id, Input { message, meta }).await,
+            HostBody::FileInput(file) => self.order(Ordered::File(by, file)),
+            HostBody::SessionUpdate(update) => self.order(Ordered::Update(by, update)),
+            HostBody::Stop(Stop { reason }) => self.stop(by, turn_id, reason.unwrap_or(StopReason::User)),
+            HostBody::PermissionResponse(response) => self.permission(by, response),
+            HostBody::InputResponse(response) => self.question(by, response),
+            HostBody::SessionClose(_) => self.close(),
+            // A pause concerns the listener alone, which its pipe holds back.
+            HostBody::FlowPause(_)
+            | HostBody::FlowResume(_)
+            | HostBody::SessionStart(_)
+            | HostBody::Ping(_)
+            | HostBody::SessionsList(_)
+            | HostBody::AgentsList(_) => {}
+        }
+    }
+
+    async fn input(&mut self, by: ListenerNo, turn: Option<TurnId>, input: Input) {
+        if self.inputs.is_none() && (input.message.message_id.is_some() || turn.is_some()) {
+            self.inputs = Some(Inputs::read(&self.shared.journal, &self.id, self.tail.stored()).await);
+        }
+        let message_id = input.message.message_id.clone();
+        let known = message_id.as_ref().and_then(|id| self.inputs.as_ref()?.find(id, &input.message.content));
+        match known {
+            Some(Known::Same { turn, seq }) => {
+                let result = InputResult { message_id, seq, duplicate: Some(true) };
+                return self.tell(by, turn, RelayBody::from(result));
+            }
+            Some(Known::Other) => {
+                let why = "another input of this session has this message_id";
+                return self.refuse(by, turn, Category::Protocol, why);
+            }
+            None => {}
+        }
+        if self.facts.is_closed {
+            return self.refuse(by, turn, Category::Other, "the session is closed");
+        }
+        if self.ordered.len() >= WAITING || self.facts.open.turns.len() >= WAITING {
+            return self.refuse(by, turn, Category::Busy, &SendError::Busy.to_string());
+        }
+        if let Some(trouble) = self.shared.journal.trouble() {
+            return self.refuse(by, turn, Category::Other, &trouble.to_string());
+        }
+        let is_new = |turn: &TurnId| self.inputs.as_ref().is_none_or(|inputs| !inputs.has_turn(turn));
+        let turn = turn.filter(is_new).unwrap_or_else(fresh);
+        self.facts.entitle(&input.message.content);
+        let begin = TurnBegin {
+            message_id: message_id.clone(),
+            content: input.message.content.clone(),
+            queued: Some(self.running.is_some() || !self.ordered.is_empty()),
+            by: Some(name(by)),
+        };
+        let seq = self.note(Some(turn.clone()), begin, input.meta.clone());
+        if let Some(inputs) = &mut self.inputs {
+            inputs.add(message_id.as_ref(), &turn, seq, &input.message.content);
+        }
+        let result = InputResult { message_id, seq, duplicate: None };
+        let told = self.line(Some(turn.clone()), RelayBody::from(result));
+        self.recorder.then(Then::Tell(by, told));
+        self.order(Ordered::Input(turn, input));
+    }
+
+    /// Ends an input that was not accepted: its sender alone learns of it.
+    fn refuse(&mut self, by: ListenerNo, turn: Option<TurnId>, category: Category, why: &str) {
+        let mut end = ends::busy(why);
+        if let Some(error) = &mut end.error {
+            error.category = Some(category);
+        }
+        self.tell(by, turn, AdapterBody::from(end));
+    }
+
+    fn line(&self, turn: Option<TurnId>, body: RelayBody) -> Vec<u8> {
+        let mut message = trunkline_protocol::RelayMessage::new(self.id.clone(), body);
+        message.turn_id = turn;
+        message.to_line()
+    }
+
+    /// Takes what keeps its order, and hands on what need not wait.
+    fn order(&mut self, ordered: Ordered) {
+        if self.ordered.len() >= WAITING {
+            return match ordered {
+                Ordered::File(by, _) => self.refuse_file(by, "too many files wait already"),
+                Ordered::Update(by, _) => self.refuse_file(by, "too many updates wait already"),
+                Ordered::Input(turn, _) => {
+                    self.end_turn(turn, ends::busy(&SendError::Busy.to_string()), None)
+                }
+            };
+        }
+        self.ordered.push_back(ordered);
+        self.hand_on();
+    }
+
+    /// Hands on what waits: one input at a time, and none past a file that is being copied.
+    pub(super) fn hand_on(&mut self) {
+        while self.placing.is_none() {
+            if matches!(self.ordered.front(), None | Some(Ordered::Input(..))) && self.running.is_some() {
+                return;
+            }
+            match self.ordered.pop_front() {
+                None => return,
+                Some(Ordered::Input(turn, input)) => {
+                    self.running = Some(turn.clone());
+                    self.reached(&turn, Reached::Pipe);
+                    self.recorder.mark(turn.as_str().as_bytes().to_vec());
+                    self.recorder.then(Then::Send(turn, input));
+                    return;
+                }
+                Some(Ordered::File(by, file)) => self.place(by, file),
+                Some(Ordered::Update(by, update)) => {
+                    match self.agent() {
+                        Err(closed) => self.refuse_file(by, &text(&closed)),
+                        Ok(session) => self.wait_for(Box::pin(async move {
+                            Answer::Updated(by, session.update(*update).await)
+                        })),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends an input, which is stored, to the agent.
+    pub(super) fn send(&mut self, turn: TurnId, input: Input) {
+        if let Some(reason) = self.stopped.take() {
+            self.running = None;
+            return self.end_turn(turn, ends::stopped(reason, Delivered::No), None);
+        }
+        let end = match self.agent() {
+            Err(closed) => ends::never_sent(&closed),
+            Ok(session) => match session.send(input) {
+                Ok(given) => {
+                    self.no = Some(given.no());
+                    given.detach();
+                    return;
+                }
+                Err(error) => ends::busy(&error.to_string()),
+            },
+        };
+        self.running = None;
+        self.end_turn(turn, end, None);
+    }
+
+    fn place(&mut self, by: ListenerNo, file: FileInput) {
+        if Path::new(&file.file_path).is_relative() {
+            return self.refuse_file(by, "`file_path` is relative; name the file by an absolute path");
+        }
+        match self.agent() {
+            Err(closed) => self.refuse_file(by, &text(&closed)),
+            Ok(session) => {
+                let delivered = FileDelivered {
+                    file_name: file.file_name.clone(),
+                    file_mime_type: file.file_mime_type.clone(),
+                    size: None,
+                    sha256: None,
+                    by: Some(name(by)),
+                };
+                self.delivering = Some(delivered);
+                let placing = async move {
+                    session.deliver_file(file.file_path, file.file_name, file.file_mime_type).await
+                };
+                self.placing = Some((by, Box::pin(placing)));
+            }
+        }
+    }
+
+    /// A file has been copied, or has not.
+    pub(super) fn placed(&mut self, placed: Result<(), FileError>) {
+        let (Some((by, _)), Some(delivered)) = (self.placing.take(), self.delivering.take()) else { return };
+        match placed {
+            Ok(()) => {
+                self.note(None, delivered, None);
+            }
+            Err(error) => self.refuse_file(by, &error.to_string()),
+        }
+        self.hand_on();
+    }
+
+    fn refuse_file(&mut self, by: ListenerNo, why: &str) {
+        let error = ErrorEvent {
+            category: Some(Category::FileRefused),
+            message: why.to_owned(),
+            fatal: Some(false),
+            ..ErrorEvent::default()
+        };
+        self.tell(by, None, AdapterBody::from(error));
+    }
+
+    fn steer(&mut self, by: ListenerNo, input: Input) {
+        let message_id = input.message.message_id.clone();
+        let why = match (&self.running, self.no) {
+            (Some(_), Some(_)) if self.answers.len() < WAITING => None,
+            (Some(_), Some(_)) => Some("too many wait already"),
+            _ => Some("no turn is running"),
+        };
+        if let Some(why) = why {
+            let result = SteerResult { message_id, delivered: false, reason: Some(why.to_owned()) };
+            return self.tell(by, None, AdapterBody::from(result));
+        }
+        let steered = InputSteered {
+            message_id: message_id.clone(),
+            content: input.message.content.clone(),
+            by: Some(name(by)),
+        };
+        let turn = self.running.clone();
+        let seq = self.note(turn.clone(), steered, input.meta.clone());
+        let told = self.line(turn, InputResult { message_id, seq, duplicate: None }.into());
+        self.recorder.then(Then::Tell(by, told));
+        self.recorder.then(Then::Steer(input));
+    }
+
+    pub(super) fn steer_now(&mut self, input: Input) {
+        let message_id = input.message.message_id.clone();
+        match self.session.clone() {
+            Some(session) => self
+                .wait_for(Box::pin(async move { Answer::Steered(message_id, session.steer(input).await) })),
+            None => self.answer(Answer::Steered(message_id, Err(SteerError::Closed))),
+        }
+    }
+
+    /// Polls a call of the host once, so that what it asks takes its place among the others at once.
+    fn wait_for(&mut self, mut later: Later<Answer>) {
+        match later.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => self.answer(answer),
+            Poll::Pending => self.answers.push(later),
+        }
+    }
+
+    pub(super) fn answer(&mut self, answer: Answer) {
+        match answer {
+            Answer::Steered(message_id, result) => {
+                let reason = result.as_ref().err().map(ToString::to_string);
+                let turn = self.running.clone().filter(|_| result.is_ok());
+                self.say(turn, SteerResult { message_id, delivered: result.is_ok(), reason }, None);
+            }
+            Answer::Updated(_, Ok(info)) if info != SessionInfo::default() => {}
+            Answer::Updated(by, result) => {
+                if let Err(why @ UpdateError::WouldWiden(_)) = &result {
+                    let error = ErrorEvent {
+                        category: Some(Category::PermissionDenied),
+                        message: why.to_string(),
+                        fatal: Some(false),
+                        ..ErrorEvent::default()
+                    };
+                    self.tell(by, None, AdapterBody::from(error));
+                }
+                self.tell(by, None, AdapterBody::from(SessionInfo::default()));
+            }
+        }
+    }
+
+    fn stop(&mut self, by: ListenerNo, named: Option<TurnId>, reason: StopReason) {
+        let waiting = |turn: &TurnId| {
+            self.ordered
+                .iter()
+                .position(|ordered| matches!(ordered, Ordered::Input(waits, _) if waits == turn))
+        };
+        let first = || {
+            self.ordered.iter().find_map(|ordered| match ordered {
+                Ordered::Input(turn, _) => Some(turn.clone()),
+                _ => None,
+            })
+        };
+        let Some(turn) = named.or_else(|| self.running.clone()).or_else(first) else { return };
+        let at = waiting(&turn);
+        if at.is_none() && self.running.as_ref() != Some(&turn) {
+            return;
+        }
+        self.note(Some(turn.clone()), StopRequested { reason: Some(reason), by: Some(name(by)) }, None);
+        if let Some(at) = at {
+            self.ordered.remove(at);
+            return self.end_turn(turn, ends::stopped(reason, Delivered::No), None);
+        }
+        match (&self.session, self.no) {
+            (Some(session), Some(no)) => session.stop_turn(no, reason),
+            // It waits for the store; a stop does not.
+            _ => self.stopped = Some(reason),
+        }
+    }
+
+    fn permission(&mut self, by: ListenerNo, response: PermissionResponse) {
+        match self.pending.remove(&response.request_id) {
+            Some(Pending::Permission(permission)) => {
+                let decided = RequestDecided {
+                    approved: Some(response.approved),
+                    option_id: response.option_id.clone(),
+                    reason: response.reason,
+                    ..decided(&response.request_id, by)
+                };
+                self.decide(decided, permission, response);
+            }
+            // Not what was asked: no one has decided, and that denies.
+            Some(Pending::Question(question)) => {
+                let decided = RequestDecided { cancelled: Some(true), ..decided(&response.request_id, by) };
+                self.note(self.running.clone(), decided, None);
+                question.cancel();
+            }
+            None => self.tell_decided(by, response.request_id),
+        }
+    }
+
+    fn decide(&mut self, decided: RequestDecided, permission: Permission, response: PermissionResponse) {
+        self.note(self.running.clone(), decided, None);
+        if response.approved {
+            self.recorder.then(Then::Decide(permission, response));
+        } else {
+            // A denial waits for no store.
+            permission.respond(response);
+        }
+    }
+
+    fn question(&mut self, by: ListenerNo, response: InputResponse) {
+        match self.pending.remove(&response.request_id) {
+            Some(Pending::Question(question)) => {
+                let secrets = secret_fields(question.request());
+                let hidden = Json::of(&serde_json::json!({"redacted": true})).ok();
+                let values = response.values.clone().map(|values| {
+                    let shown =
+                        values.into_iter().filter_map(|(field, value)| match secrets.contains(&field) {
+                            true => Some((field, hidden.clone()?)),
+                            false => Some((field, value)),
+                        });
+                    shown.collect()
+                });
+                let decided = RequestDecided {
+                    values,
+                    cancelled: response.cancelled,
+                    ..decided(&response.request_id, by)
+                };
+                self.note(self.running.clone(), decided, None);
+                self.recorder.then(Then::Reply(question, response));
+            }
+            Some(Pending::Permission(permission)) => {
+                let decided = RequestDecided { approved: Some(false), ..decided(&response.request_id, by) };
+                self.note(self.running.clone(), decided, None);
+                permission.deny();
+            }
+            None => self.tell_decided(by, response.request_id),
+        }
+    }
+
+    /// Tells one who answers too late what was decided before, and by whom.
+    fn tell_decided(&mut self, by: ListenerNo, request_id: RequestId) {
+        if let Some(decided) = self.decided.iter().find(|decided| decided.request_id == request_id).cloned() {
+            self.tell(by, None, RelayBody::from(decided));
+        }
+    }
+
+    /// The session ends for all: it can be read, and takes nothing more.
+    fn close(&mut self) {
+        self.facts.is_closed = true;
+        while let Some(at) = self.ordered.iter().position(|ordered| matches!(ordered, Ordered::Input(..))) {
+            if let Some(Ordered::Input(turn, _)) = self.ordered.remove(at) {
+                self.say(Some(turn), ends::stopped(StopReason::User, Delivered::No), None);
+            }
+        }
+        self.ordered.clear();
+        if let Some(turn) = self.running.take() {
+            self.say(Some(turn), ends::stopped(StopReason::User, Delivered::Unknown), None);
+        }
+        self.settle_all(StopReason::Stopped);
+        self.no = None;
+        // Dropped, it is closed.
+        self.session = None;
+        let closed = trunkline_protocol::SessionClosed::default();
+        self.say(None, closed, None);
+        self.write_facts();
+    }
+
+    /// Writes that open requests are settled.
+    pub(super) fn settle_all(&mut self, reason: StopReason) {
+        self.pending.clear();
+        for request in std::mem::take(&mut self.facts.open.requests) {
+            let decided =
+                RequestDecided { cancelled: Some(true), reason: Some(reason), ..bare(&request.id.0) };
+            self.note(request.turn.map(|turn| turn.0), decided, None);
+        }
+    }
+
+    pub(super) fn stop_for_good(&mut self) {
+        for turn in std::mem::take(&mut self.facts.open.turns) {
+            let delivered = turn.reached.delivered();
+            self.say(Some(turn.id.0), ends::stopped(StopReason::Shutdown, delivered), None);
+        }
+        self.settle_all(StopReason::Shutdown);
+        self.facts.open = crate::open::Open::default();
+    }
+}
+
+/// The name of a listener, as it stands in `by`.
+pub(crate) fn name(listener: ListenerNo) -> String {
+    format!("l-{listener}")
+}
+
+fn fresh() -> TurnId {
+    let id = uuid::Uuid::new_v4().simple().to_string();
+    TurnId::new(id).unwrap_or_else(|_| unreachable!("an id of 32 bytes is one"))
+}
+
+pub(super) fn bare(request: &RequestId) -> RequestDecided {
+    RequestDecided {
+        request_id: request.clone(),
+        approved: None,
+        option_id: None,
+        values: None,
+        cancelled: None,
+        reason: None,
+        by: None,
+    }
+}
+
+fn decided(request: &RequestId, by: ListenerNo) -> RequestDecided {
+    RequestDecided { by: Some(name(by)), ..bare(request) }
+}
+
+fn text(closed: &trunkline_protocol::SessionClosed) -> String {
+    let message = closed.error.as_ref().and_then(|error| error.message.clone());
+    message.unwrap_or_else(|| "the session has ended".to_owned())
+}
+
+/// The fields of a question whose answers are not kept.
+fn secret_fields(request: &trunkline_protocol::InputRequest) -> Vec<String> {
+    let fields = request.fields.iter().flatten();
+    fields
+        .filter(|field| field.kind == Some(trunkline_protocol::FieldKind::Secret))
+        .map(|field| field.id.clone())
+        .collect()
+}

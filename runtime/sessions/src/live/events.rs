@@ -1,0 +1,160 @@
+//! What comes from the host, as it is written down.
+
+use trunkline_host::{Event, EventKind, SessionEnd, TurnEnd, TurnNo, TurnScope};
+use trunkline_protocol::{
+    Category, ClosedReason, Context, ErrorEvent, Fact, FileOutput, HostFact, Meta, RequestDecided,
+    SessionClosed, SessionInfo, StopReason, TurnComplete, TurnId,
+};
+
+use super::{Live, Pending, REMEMBERED, commands::bare};
+use crate::ends;
+
+impl Live {
+    pub(super) fn take_event(&mut self, event: Event) {
+        let Event { scope, kind, meta } = event;
+        let meta = meta.map(|meta| *meta);
+        let turn = match scope {
+            TurnScope::Running(no) | TurnScope::Ended(no) => self.turn_of(no),
+            TurnScope::Outside => None,
+        };
+        if self.is_context_open
+            && !matches!(kind, EventKind::Info(_) | EventKind::Working | EventKind::Closed(_))
+        {
+            self.tell_context(Context::Lost);
+        }
+        match kind {
+            EventKind::Info(info) => self.learn(*info, turn, meta),
+            EventKind::File(file) => {
+                self.say(turn, FileOutput::from(file), meta);
+            }
+            EventKind::Permission(permission) => {
+                let request = permission.request().clone();
+                self.pending.insert(request.request_id.clone(), Pending::Permission(permission));
+                self.say(turn, Box::new(request), meta);
+            }
+            EventKind::Question(question) => {
+                let request = question.request().clone();
+                self.pending.insert(request.request_id.clone(), Pending::Question(question));
+                self.say(turn, Box::new(request), meta);
+            }
+            EventKind::Withdrawn { request_id, reason } => {
+                self.pending.remove(&request_id);
+                let decided =
+                    RequestDecided { cancelled: Some(true), reason: Some(reason), ..bare(&request_id) };
+                self.note(turn, decided, meta);
+            }
+            EventKind::Error(error) if error.category == Some(Category::ProcessExit) => {
+                self.process_ended(error, meta)
+            }
+            // Nothing that is to be read again.
+            EventKind::Working | EventKind::Stalled { .. } => {}
+            EventKind::End(end) => self.take_end(*end, meta),
+            EventKind::Closed(end) => self.take_closed(*end),
+            plain => match plain.into_body() {
+                Ok(body) => {
+                    self.say(turn, body, meta);
+                }
+                // Not even its kind is logged: its text would show what it says.
+                Err(_) => {
+                    tracing::warn!(session = %self.id, "an event of an unknown kind is not written down")
+                }
+            },
+        }
+    }
+
+    fn turn_of(&self, no: TurnNo) -> Option<TurnId> {
+        if self.no == Some(no) {
+            return self.running.clone();
+        }
+        self.ended.iter().find(|(ended, _)| *ended == no).map(|(_, turn)| turn.clone())
+    }
+
+    fn learn(&mut self, info: SessionInfo, turn: Option<TurnId>, meta: Option<Meta>) {
+        self.facts.learn(&info);
+        self.facts.was_served = true;
+        if self.is_context_open
+            && let Some(context) = info.context
+        {
+            self.tell_context(context);
+        }
+        self.say(turn, Box::new(info), meta);
+    }
+
+    /// The process ended: written down where something was open, since others lost nothing.
+    fn process_ended(&mut self, error: ErrorEvent, meta: Option<Meta>) {
+        if self.running.is_none() && self.facts.open.is_empty() {
+            return;
+        }
+        let fact =
+            HostFact { fact: Some(Fact::ProcessEnded), message: Some(error.message), ..HostFact::default() };
+        self.note(self.running.clone(), fact, meta);
+    }
+
+    fn take_end(&mut self, end: TurnEnd, meta: Option<Meta>) {
+        if self.no != Some(end.turn) {
+            return tracing::debug!(session = %self.id, turn = %end.turn, "an end of a turn that is not open");
+        }
+        let Some(turn) = self.running.take() else { return };
+        self.no = None;
+        self.stopped = None;
+        self.facts.was_served |= end.delivered != trunkline_protocol::Delivered::No;
+        if self.ended.len() == REMEMBERED {
+            self.ended.pop_front();
+        }
+        self.ended.push_back((end.turn, turn.clone()));
+        self.end_turn(turn, TurnComplete::from(end), meta);
+    }
+
+    /// The host's session has ended. That of the journal goes on: its next input opens another one.
+    fn take_closed(&mut self, end: SessionEnd) {
+        let closed = SessionClosed { reason: Some(end.reason), error: end.error };
+        self.session_ended(closed);
+    }
+
+    pub(super) fn session_ended(&mut self, closed: SessionClosed) {
+        self.session = None;
+        self.no = None;
+        let reason = closed.reason;
+        if let Some(turn) = self.running.take() {
+            self.end_turn(turn, ends::never_sent(&closed), None);
+        }
+        if reason == Some(ClosedReason::Shutdown) {
+            return;
+        }
+        self.settle_all(StopReason::Shutdown);
+        let is_final = matches!(
+            reason,
+            Some(
+                ClosedReason::Finished
+                    | ClosedReason::Refused
+                    | ClosedReason::UnknownAgent
+                    | ClosedReason::Protocol
+            )
+        );
+        if is_final {
+            self.facts.is_closed = true;
+            self.say(None, Box::new(closed), None);
+        } else {
+            let message = closed.error.and_then(|error| error.message);
+            let fact = HostFact { fact: Some(Fact::ProcessEnded), message, ..HostFact::default() };
+            self.note(None, fact, None);
+        }
+        self.write_facts();
+    }
+
+    /// A session that an agent has served before was opened again. What the agent remembers it says itself, or it
+    /// remembers nothing.
+    pub(super) fn reopened(&mut self, resumes: bool) {
+        self.is_context_open = true;
+        if !resumes {
+            self.tell_context(Context::Lost);
+        }
+    }
+
+    /// Writes down whether the agent remembers: before anything else that it says.
+    fn tell_context(&mut self, context: Context) {
+        self.is_context_open = false;
+        let fact = HostFact { fact: Some(Fact::Resumed), context: Some(context), ..HostFact::default() };
+        self.note(None, fact, None);
+    }
+}

@@ -1,0 +1,151 @@
+//! What is open in a session: turns, requests, tool calls, steers. Pure; a function of the entries, so that whoever reads
+//! them again knows the same.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+use trunkline_protocol::{AdapterBody, Delivered, MessageId, RelayBody, RequestId, ToolCallId, TurnId};
+
+/// What is open, in the order in which it was opened.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Open {
+    pub(crate) turns: VecDeque<OpenTurn>,
+    pub(crate) requests: Vec<OpenRequest>,
+    pub(crate) tools: Vec<OpenTool>,
+    /// Inputs that were accepted for a running turn, without a result yet.
+    pub(crate) steers: Vec<Option<Text<MessageId>>>,
+}
+
+/// A turn that has no end yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OpenTurn {
+    pub(crate) id: Text<TurnId>,
+    /// How far its input got.
+    pub(crate) reached: Reached,
+}
+
+/// How far an input got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Reached {
+    /// It is stored.
+    Journal,
+    /// It may have been written to the adapter.
+    Pipe,
+    /// The adapter answered something.
+    Adapter,
+}
+
+impl Reached {
+    /// What is known of the delivery.
+    pub(crate) fn delivered(self) -> Delivered {
+        match self {
+            Self::Journal => Delivered::No,
+            Self::Pipe => Delivered::Unknown,
+            Self::Adapter => Delivered::Yes,
+        }
+    }
+}
+
+/// A request without an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OpenRequest {
+    pub(crate) id: Text<RequestId>,
+    pub(crate) turn: Option<Text<TurnId>>,
+}
+
+/// A tool call without an end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OpenTool {
+    pub(crate) id: Text<ToolCallId>,
+    pub(crate) turn: Option<Text<TurnId>>,
+}
+
+/// An id, kept as its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Text<T>(pub(crate) T);
+
+macro_rules! text {
+    ($($Id:ident),*) => {$(
+        impl Serialize for Text<$Id> {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.0.as_str())
+            }
+        }
+
+        impl<'de> Deserialize<'de> for Text<$Id> {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                $Id::new(text).map(Self).map_err(serde::de::Error::custom)
+            }
+        }
+    )*};
+}
+
+text!(TurnId, RequestId, MessageId, ToolCallId);
+
+impl Open {
+    /// Whether nothing is.
+    pub(crate) fn is_empty(&self) -> bool {
+        self == &Self::default()
+    }
+
+    /// Takes an entry that the adapter said.
+    pub(crate) fn take_adapter(&mut self, turn: Option<&TurnId>, body: &AdapterBody) {
+        let of_turn = || turn.cloned().map(Text);
+        match body {
+            AdapterBody::TurnComplete(_) => {
+                let Some(turn) = turn else { return };
+                self.turns.retain(|open| open.id.0 != *turn);
+                self.tools.retain(|open| open.turn.as_ref().is_none_or(|of| of.0 != *turn));
+                self.requests.retain(|open| open.turn.as_ref().is_none_or(|of| of.0 != *turn));
+                return;
+            }
+            AdapterBody::PermissionRequest(request) => {
+                self.requests.push(OpenRequest { id: Text(request.request_id.clone()), turn: of_turn() });
+            }
+            AdapterBody::InputRequest(request) => {
+                self.requests.push(OpenRequest { id: Text(request.request_id.clone()), turn: of_turn() });
+            }
+            AdapterBody::ToolStart(start) => {
+                self.tools.push(OpenTool { id: Text(start.tool_call_id.clone()), turn: of_turn() });
+            }
+            AdapterBody::ToolEnd(end) => self.tools.retain(|open| open.id.0 != end.tool_call_id),
+            AdapterBody::SteerResult(result) => {
+                let is_it = |open: &Option<Text<MessageId>>| {
+                    open.as_ref().map(|id| &id.0) == result.message_id.as_ref()
+                };
+                if let Some(at) = self.steers.iter().position(is_it) {
+                    self.steers.remove(at);
+                }
+                return;
+            }
+            _ => {}
+        }
+        if let Some(turn) = turn {
+            self.reached(turn, Reached::Adapter);
+        }
+    }
+
+    /// Takes an entry of the relay's own.
+    pub(crate) fn take_relay(&mut self, turn: Option<&TurnId>, body: &RelayBody) {
+        match body {
+            RelayBody::TurnBegin(_) => {
+                self.turns
+                    .extend(turn.cloned().map(|id| OpenTurn { id: Text(id), reached: Reached::Journal }));
+            }
+            RelayBody::InputSteered(steered) => self.steers.push(steered.message_id.clone().map(Text)),
+            RelayBody::RequestDecided(decided) => {
+                self.requests.retain(|open| open.id.0 != decided.request_id);
+            }
+            _ => {}
+        }
+    }
+
+    /// Notes how far the input of a turn got.
+    pub(crate) fn reached(&mut self, turn: &TurnId, reached: Reached) {
+        if let Some(open) = self.turns.iter_mut().find(|open| open.id.0 == *turn) {
+            open.reached = reached;
+        }
+    }
+}

@@ -1,0 +1,477 @@
+//! The sessions of a journal: which are in memory, and how one gets there.
+
+use std::{
+    collections::HashMap,
+    path::Path,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use serde_json::value::RawValue;
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinSet,
+};
+use trunkline_host::{EventDelivery, Host, SessionOptions};
+use trunkline_journal::{Damaged, Journal, NotStored, OpenError, Options, SessionKey};
+use trunkline_protocol::{
+    AttachRefusal, Json, Meta, OnSlow, Role, SessionAttach, SessionAttached, SessionClosed, SessionHistory,
+    SessionHistoryResult, SessionId, SessionRefused, SessionStart,
+};
+
+use crate::{
+    ends,
+    facts::Facts,
+    listener::Listener,
+    live::{ANSWERS, Command, INBOX, Joined, Live, NewLive, Now, name},
+    recovery,
+    tail::{ListenerNo, Tail},
+};
+
+/// How much a `session.history` answers at most, in bytes, unless one entry alone is larger.
+const HISTORY: usize = 1024 * 1024;
+
+/// Sessions that outlive their hub, their host and their adapter. Clones are the same.
+#[derive(Debug, Clone)]
+pub struct Sessions {
+    shared: Arc<Shared>,
+}
+
+/// What all sessions share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) host: Host,
+    pub(crate) journal: Journal,
+    registry: Mutex<Registry>,
+    listeners: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Registry {
+    live: HashMap<SessionId, Handle>,
+    tasks: JoinSet<()>,
+    is_over: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Handle {
+    key: SessionKey,
+    tail: Arc<Tail>,
+    commands: mpsc::Sender<Command>,
+}
+
+/// Why a session was not opened.
+#[derive(Debug)]
+pub enum StartError {
+    /// The journal does not take it.
+    Refused(SessionRefused),
+    /// The host does not.
+    Closed(SessionClosed),
+}
+
+impl Shared {
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sessions {
+    /// Opens the journal of a folder, and closes in it what was open when its last host ended. Blocks for the disk: call
+    /// it where that may be.
+    ///
+    /// # Errors
+    /// See [`OpenError`]. What is damaged is handed over beside the sessions.
+    pub fn open(host: Host, folder: &Path, options: Options) -> Result<(Self, Vec<Damaged>), OpenError> {
+        let (journal, opened) = Journal::open(folder, options)?;
+        for session in opened.unsettled {
+            if let Err(error) = recovery::recover(&journal, session) {
+                tracing::warn!("a session that was open was not closed: {error}");
+            }
+        }
+        let shared = Shared {
+            host,
+            journal,
+            registry: Mutex::new(Registry::default()),
+            // A name is never given twice, in any epoch.
+            listeners: AtomicU64::new(0),
+        };
+        Ok((Self { shared: Arc::new(shared) }, opened.damaged))
+    }
+
+    /// The journal.
+    #[must_use]
+    pub fn journal(&self) -> &Journal {
+        &self.shared.journal
+    }
+
+    /// Opens a new session, and listens to it from its first entry on.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing is kept then.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn start(
+        &self,
+        id: &SessionId,
+        agent: &str,
+        start: SessionStart,
+        meta: Option<Meta>,
+    ) -> Result<Listener, StartError> {
+        let refused = |reason, message: String| {
+            StartError::Refused(SessionRefused {
+                reason: Some(reason),
+                message: Some(message),
+                last_seq: None,
+            })
+        };
+        let exists = || {
+            refused(
+                AttachRefusal::Exists,
+                "the journal knows this id; attach to it, or choose another id".to_owned(),
+            )
+        };
+        if self.shared.journal.find(id.as_str()).is_some() {
+            return Err(exists());
+        }
+        if let Some(trouble) = self.shared.journal.trouble() {
+            return Err(refused(AttachRefusal::ReadOnly, trouble.to_string()));
+        }
+        let mut facts = Facts::new(id, agent, &start, meta.as_ref());
+        let has_secrets = start.env.is_some() || start.mcp_servers.is_some();
+        let secrets = has_secrets.then(|| {
+            let (env, mcp_servers) = (start.env.clone(), start.mcp_servers.clone());
+            Box::new(SessionStart { env, mcp_servers, ..SessionStart::default() })
+        });
+        let options = SessionOptions { id: Some(id.clone()), start, meta, delivery: EventDelivery::Merged };
+        let session = self
+            .shared
+            .host
+            .open(agent, options)
+            .map_err(|error| StartError::Closed(ends::refusal(&error)))?;
+        let (key, created) = match self.shared.journal.create(id.as_str(), &facts.to_bytes()) {
+            Ok(created) => created,
+            Err(_) => return Err(exists()),
+        };
+        created.detach();
+        let tail = Arc::new(Tail::new(0));
+        // The first entry: there before any input.
+        facts.last = 0;
+        let handle = self.load(NewLive {
+            shared: self.shared.clone(),
+            key,
+            id: id.clone(),
+            facts,
+            tail,
+            session: Some(session),
+            secrets,
+        });
+        let Some(handle) = handle else {
+            return Err(refused(AttachRefusal::ReadOnly, "the host ends".to_owned()));
+        };
+        let (listener, joined) = self.listener(id, &handle, 0, Role::Control, OnSlow::Wait);
+        // There is room in a new inbox.
+        let _ = handle.commands.try_send(joined);
+        Ok(listener)
+    }
+
+    /// Puts a session into memory. `None` where the host ends.
+    fn load(&self, new: NewLive) -> Option<Handle> {
+        let mut registry = self.shared.registry();
+        if registry.is_over {
+            return None;
+        }
+        let (commands, inbox) = mpsc::channel(INBOX);
+        let handle = Handle { key: new.key, tail: new.tail.clone(), commands };
+        registry.live.insert(new.id.clone(), handle.clone());
+        let (shared, id, sender) = (self.shared.clone(), new.id.clone(), handle.commands.downgrade());
+        registry.tasks.spawn(async move {
+            Live::new(new).run(inbox).await;
+            let mut registry = shared.registry();
+            let is_own = registry
+                .live
+                .get(&id)
+                .is_some_and(|handle| sender.upgrade().is_none_or(|own| own.same_channel(&handle.commands)));
+            if is_own {
+                registry.live.remove(&id);
+            }
+        });
+        // Those that have ended are forgotten.
+        while registry.tasks.try_join_next().is_some() {}
+        Some(handle)
+    }
+
+    fn listener(
+        &self,
+        id: &SessionId,
+        handle: &Handle,
+        after: u64,
+        role: Role,
+        on_slow: OnSlow,
+    ) -> (Listener, Command) {
+        let (listener, command, _) = self.listener_told(id, handle, after, role, on_slow);
+        (listener, command)
+    }
+
+    fn listener_told(
+        &self,
+        id: &SessionId,
+        handle: &Handle,
+        after: u64,
+        role: Role,
+        on_slow: OnSlow,
+    ) -> (Listener, Command, oneshot::Receiver<Now>) {
+        let no: ListenerNo =
+            self.shared.journal.epoch() << 32 | self.shared.listeners.fetch_add(1, Ordering::Relaxed) + 1;
+        let (sender, answers) = mpsc::channel(ANSWERS);
+        let (joined, now) = oneshot::channel();
+        handle.tail.join(no, after);
+        let listener = Listener {
+            id: id.clone(),
+            no,
+            role,
+            on_slow,
+            key: handle.key,
+            journal: self.shared.journal.clone(),
+            tail: handle.tail.clone(),
+            after,
+            reader: None,
+            answers,
+            commands: handle.commands.clone(),
+        };
+        (listener, Command::Joined(no, Joined { role, answers: sender, joined }), now)
+    }
+
+    /// Listens to a session of the journal from an entry on. One that is not in memory is loaded; its agent is not asked
+    /// for anything.
+    ///
+    /// # Errors
+    /// Why not, in the protocol's words.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves nothing behind.
+    pub async fn attach(
+        &self,
+        id: &SessionId,
+        attach: &SessionAttach,
+    ) -> Result<(SessionAttached, Listener), SessionRefused> {
+        let role = attach.role.unwrap_or(Role::Control);
+        let on_slow = attach.on_slow.unwrap_or(OnSlow::Wait);
+        loop {
+            let handle = self.handle(id).await?;
+            let stored = handle.tail.stored();
+            let after = self.position(&handle, attach, stored).await?;
+            let (listener, joined, now) = self.listener_told(id, &handle, after, role, on_slow);
+            if handle.commands.send(joined).await.is_err() {
+                // It has just left the memory.
+                self.forget(id, &handle);
+                continue;
+            }
+            let Ok(now) = now.await else {
+                self.forget(id, &handle);
+                continue;
+            };
+            let attached = SessionAttached {
+                agent_id: now.agent,
+                state: Some(now.state),
+                role: Some(role),
+                listener: Some(name(listener.no)),
+                turn_id: now.running,
+                queued: Some(now.queued),
+                requests: Some(now.requests),
+                first_seq: 1,
+                last_seq: now.last,
+                epoch: self.shared.journal.epoch(),
+                title: now.title,
+                cwd: now.cwd,
+            };
+            return Ok((attached, listener));
+        }
+    }
+
+    /// The last entry that the hub has, where the journal has it too.
+    async fn position(
+        &self,
+        handle: &Handle,
+        attach: &SessionAttach,
+        stored: u64,
+    ) -> Result<u64, SessionRefused> {
+        let refused = |reason, message: String, last_seq| SessionRefused {
+            reason: Some(reason),
+            message: Some(message),
+            last_seq: Some(last_seq),
+        };
+        if attach.after > stored {
+            let message = format!("the session has {stored} entries, and {} were claimed", attach.after);
+            return Err(refused(AttachRefusal::Ahead, message, stored));
+        }
+        if let Some(epoch) = attach.epoch
+            && attach.after > 0
+        {
+            let (journal, key, after) = (self.shared.journal.clone(), handle.key, attach.after);
+            let own = tokio::task::spawn_blocking(move || epoch_of(&journal, key, after)).await;
+            if own.ok().flatten().is_some_and(|own| own != epoch) {
+                let message = format!("entry {} is of another epoch than {epoch}", attach.after);
+                return Err(refused(AttachRefusal::Forked, message, 0));
+            }
+        }
+        Ok(attach.after)
+    }
+
+    /// The session in memory, loaded where it is not.
+    async fn handle(&self, id: &SessionId) -> Result<Handle, SessionRefused> {
+        if let Some(handle) = self.shared.registry().live.get(id)
+            && !handle.commands.is_closed()
+        {
+            return Ok(handle.clone());
+        }
+        let refused = |reason, message: &str| SessionRefused {
+            reason: Some(reason),
+            message: Some(message.to_owned()),
+            last_seq: None,
+        };
+        let unknown = || refused(AttachRefusal::Unknown, "the journal has no session of this id");
+        let journal = self.shared.journal.clone();
+        let key = journal.find(id.as_str()).ok_or_else(unknown)?;
+        let known = journal.known(key).ok_or_else(unknown)?;
+        if known.is_removed {
+            return Err(refused(AttachRefusal::Gone, "this session was removed"));
+        }
+        let facts = tokio::task::spawn_blocking(move || Facts::read(&journal, key)).await;
+        let facts = facts.ok().and_then(Result::ok).flatten();
+        let facts =
+            facts.ok_or_else(|| refused(AttachRefusal::Gone, "the facts of this session are damaged"))?;
+        if facts.id != id.as_str() {
+            return Err(unknown());
+        }
+        if let Some(handle) = self.shared.registry().live.get(id)
+            && !handle.commands.is_closed()
+        {
+            return Ok(handle.clone());
+        }
+        let last = self.shared.journal.known(key).map_or(0, |known| known.last);
+        let new = NewLive {
+            shared: self.shared.clone(),
+            key,
+            id: id.clone(),
+            facts,
+            tail: Arc::new(Tail::new(last)),
+            session: None,
+            secrets: None,
+        };
+        self.load(new).ok_or_else(|| refused(AttachRefusal::ReadOnly, "the host ends"))
+    }
+
+    fn forget(&self, id: &SessionId, gone: &Handle) {
+        let mut registry = self.shared.registry();
+        if registry.live.get(id).is_some_and(|handle| handle.commands.same_channel(&gone.commands)) {
+            registry.live.remove(id);
+        }
+    }
+
+    /// Reads entries of a session, which need not be in memory.
+    pub async fn history(&self, id: &SessionId, asked: &SessionHistory) -> SessionHistoryResult {
+        let result = |entries, next, error| SessionHistoryResult {
+            request_id: asked.request_id.clone(),
+            entries,
+            next,
+            error,
+        };
+        let Some(key) = self.shared.journal.find(id.as_str()) else {
+            return result(None, None, Some("the journal has no session of this id".to_owned()));
+        };
+        let (from, to) = (asked.from.unwrap_or(1).max(1), asked.to.unwrap_or(u64::MAX));
+        let mut reader = self.shared.journal.read(key, from);
+        let read = move || {
+            let mut lines = Vec::new();
+            let read = reader.next(&mut lines, HISTORY);
+            (lines, read, reader.position())
+        };
+        let Ok((lines, read, position)) = tokio::task::spawn_blocking(read).await else {
+            return result(None, None, Some("the host ends".to_owned()));
+        };
+        if let Err(error) = read {
+            return result(None, None, Some(error.to_string()));
+        }
+        let most = usize::try_from(to.saturating_sub(from).saturating_add(1)).unwrap_or(usize::MAX);
+        let entries: Vec<Json> = lines
+            .split(|byte| *byte == b'\n')
+            .filter_map(|line| serde_json::from_slice::<&RawValue>(line).ok())
+            .filter_map(|line| Json::of(line).ok())
+            .take(most)
+            .collect();
+        let last = self.shared.journal.known(key).map_or(0, |known| known.last);
+        let next = (position <= last.min(to)).then_some(position);
+        result(Some(entries), next, None)
+    }
+
+    /// Removes a session: nothing of it can be read any more.
+    ///
+    /// # Errors
+    /// Why not: it is not known, it is in memory, or the disk does not do it.
+    pub async fn remove(&self, id: &SessionId) -> Result<(), RemoveError> {
+        let Some(key) = self.shared.journal.find(id.as_str()) else { return Err(RemoveError::Unknown) };
+        if self.shared.registry().live.get(id).is_some_and(|handle| !handle.commands.is_closed()) {
+            return Err(RemoveError::InUse);
+        }
+        let journal = self.shared.journal.clone();
+        let removed = tokio::task::spawn_blocking(move || journal.remove(key)).await;
+        removed.unwrap_or(Ok(())).map_err(RemoveError::NotStored)
+    }
+
+    /// Ends with the host: each session in memory writes what ends, and leaves. Those of the journal stay.
+    pub async fn shutdown(&self) {
+        let (handles, mut tasks) = {
+            let mut registry = self.shared.registry();
+            registry.is_over = true;
+            let handles: Vec<_> = registry.live.values().cloned().collect();
+            (handles, std::mem::take(&mut registry.tasks))
+        };
+        let mut ends = Vec::new();
+        for handle in handles {
+            let (done, ended) = oneshot::channel();
+            if handle.commands.send(Command::End(done)).await.is_ok() {
+                ends.push(ended);
+            }
+        }
+        for ended in ends {
+            // Gone is ended too.
+            let _ = ended.await;
+        }
+        while tasks.join_next().await.is_some() {}
+        let journal = self.shared.journal.clone();
+        let closed = tokio::task::spawn_blocking(move || journal.close()).await;
+        if let Ok(Err(error)) = closed {
+            tracing::warn!("{error}");
+        }
+    }
+}
+
+/// The epoch in which an entry was written, where that can be read.
+fn epoch_of(journal: &Journal, key: SessionKey, seq: u64) -> Option<u64> {
+    #[derive(serde::Deserialize)]
+    struct Epoch {
+        epoch: u64,
+    }
+    let mut line = Vec::new();
+    journal.read(key, seq).next(&mut line, 1).ok()?;
+    let line = line.split(|byte| *byte == b'\n').next()?;
+    serde_json::from_slice::<Epoch>(line).ok().map(|entry| entry.epoch)
+}
+
+/// Why a session was not removed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RemoveError {
+    /// The journal has no session of this id.
+    #[error("the journal has no session of this id")]
+    Unknown,
+    /// Someone listens to it, or a turn runs.
+    #[error("the session is in use; detach from it, and stop its turn, then try again")]
+    InUse,
+    /// The journal could not be written.
+    #[error("{0}")]
+    NotStored(NotStored),
+}

@@ -1,0 +1,224 @@
+//! The newest stored entries of a session, for those who listen to it: they wait here, and read here while they keep up.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+
+/// How many bytes are kept for listeners that are a little behind. Others read the journal.
+const KEPT: usize = 256 * 1024;
+
+/// How many bytes a listener takes at once.
+const TAKEN: usize = 64 * 1024;
+
+/// Names a listener of a session.
+pub(crate) type ListenerNo = u64;
+
+/// What is told to listeners.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The number of the last stored entry.
+    stored: u64,
+    chunks: VecDeque<Chunk>,
+    bytes: usize,
+    /// The last entry that each listener has taken.
+    listeners: HashMap<ListenerNo, u64>,
+    is_over: bool,
+}
+
+/// Entries that were stored together.
+#[derive(Debug)]
+struct Chunk {
+    first: u64,
+    last: u64,
+    lines: Bytes,
+}
+
+/// What there is behind an entry.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// Lines were appended; the last of them has this number.
+    Lines(u64),
+    /// There is more, and it is in the journal alone, up to this number.
+    Behind(u64),
+    /// Nothing yet.
+    Nothing,
+    /// Nothing, and nothing will come.
+    Over,
+}
+
+impl Tail {
+    pub(crate) fn new(stored: u64) -> Self {
+        let state =
+            State { stored, chunks: VecDeque::new(), bytes: 0, listeners: HashMap::new(), is_over: false };
+        Self { state: Mutex::new(state), changed: Notify::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says that entries are stored.
+    pub(crate) fn publish(&self, first: u64, last: u64, lines: Bytes) {
+        let mut state = self.lock();
+        state.stored = last;
+        if state.listeners.is_empty() {
+            return;
+        }
+        state.bytes += lines.len();
+        state.chunks.push_back(Chunk { first, last, lines });
+        while state.bytes > KEPT && state.chunks.len() > 1 {
+            state.drop_first();
+        }
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// Says that numbers are passed over, since their entries could not be stored.
+    pub(crate) fn pass_over(&self, last: u64) {
+        self.lock().stored = last;
+        self.changed.notify_waiters();
+    }
+
+    /// Says that nothing more will come.
+    pub(crate) fn end(&self) {
+        self.lock().is_over = true;
+        self.changed.notify_waiters();
+    }
+
+    pub(crate) fn stored(&self) -> u64 {
+        self.lock().stored
+    }
+
+    pub(crate) fn join(&self, listener: ListenerNo, after: u64) {
+        self.lock().listeners.insert(listener, after);
+    }
+
+    pub(crate) fn leave(&self, listener: ListenerNo) {
+        let mut state = self.lock();
+        state.listeners.remove(&listener);
+        state.drop_taken();
+    }
+
+    /// Appends what comes behind `after`, at most a turn's worth.
+    pub(crate) fn take(&self, listener: ListenerNo, after: u64, lines: &mut Vec<u8>) -> Taken {
+        let mut state = self.lock();
+        if state.stored <= after {
+            return if state.is_over { Taken::Over } else { Taken::Nothing };
+        }
+        let first = state.chunks.front().map_or(u64::MAX, |chunk| chunk.first);
+        if first > after + 1 {
+            return Taken::Behind(first.saturating_sub(1).min(state.stored));
+        }
+        let (mut last, begun) = (after, lines.len());
+        let from = state.chunks.partition_point(|chunk| chunk.last <= after);
+        for chunk in state.chunks.range(from..) {
+            if chunk.first > last + 1 || lines.len() - begun >= TAKEN {
+                break;
+            }
+            lines.extend_from_slice(from_number(&chunk.lines, chunk.first, last + 1));
+            last = chunk.last;
+        }
+        if last == after {
+            return Taken::Behind(state.stored);
+        }
+        state.has_taken(listener, last);
+        Taken::Lines(last)
+    }
+
+    /// Notes what a listener has read elsewhere.
+    pub(crate) fn has_taken(&self, listener: ListenerNo, last: u64) {
+        self.lock().has_taken(listener, last);
+    }
+
+    /// Resolves when something has changed since it was made.
+    pub(crate) fn changed(&self) -> tokio::sync::futures::Notified<'_> {
+        self.changed.notified()
+    }
+}
+
+impl State {
+    fn has_taken(&mut self, listener: ListenerNo, last: u64) {
+        if let Some(taken) = self.listeners.get_mut(&listener) {
+            *taken = last;
+        }
+        self.drop_taken();
+    }
+
+    /// Drops what every listener has.
+    fn drop_taken(&mut self) {
+        let all = self.listeners.values().copied().min().unwrap_or(u64::MAX);
+        while self.chunks.front().is_some_and(|chunk| chunk.last <= all) {
+            self.drop_first();
+        }
+        if self.chunks.is_empty() {
+            // An idle session keeps no room for them.
+            self.chunks = VecDeque::new();
+        }
+    }
+
+    fn drop_first(&mut self) {
+        if let Some(chunk) = self.chunks.pop_front() {
+            self.bytes -= chunk.lines.len();
+        }
+    }
+}
+
+/// The lines from the number `from` on, of lines whose first has the number `first`.
+fn from_number(lines: &[u8], first: u64, from: u64) -> &[u8] {
+    let Some(before) = usize::try_from(from - first).ok().and_then(|skipped| skipped.checked_sub(1)) else {
+        return lines;
+    };
+    let end = memchr::memchr_iter(b'\n', lines).nth(before).map_or(lines.len(), |end| end + 1);
+    &lines[end..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(numbers: std::ops::RangeInclusive<u64>) -> Vec<u8> {
+        numbers.flat_map(|number| format!("{number}\n").into_bytes()).collect()
+    }
+
+    #[test]
+    fn a_listener_reads_each_entry_once_and_the_room_is_given_back() {
+        let tail = Tail::new(3);
+        tail.join(1, 3);
+        tail.join(2, 1);
+        let mut taken = Vec::new();
+        assert_eq!(tail.take(1, 3, &mut taken), Taken::Nothing);
+        assert_eq!(tail.take(2, 1, &mut taken), Taken::Behind(3));
+        tail.publish(4, 6, lines(4..=6).into());
+        tail.publish(7, 7, lines(7..=7).into());
+        assert_eq!(tail.take(2, 1, &mut taken), Taken::Behind(3));
+        assert_eq!(tail.take(1, 3, &mut taken), Taken::Lines(7));
+        assert_eq!(taken, lines(4..=7));
+        taken.clear();
+        assert_eq!(tail.take(2, 5, &mut taken), Taken::Lines(7));
+        assert_eq!(taken, lines(6..=7));
+        assert_eq!(tail.lock().bytes, 0);
+        tail.end();
+        assert_eq!(tail.take(2, 7, &mut taken), Taken::Over);
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let tail = Tail::new(0);
+        tail.join(1, 0);
+        for number in 1..=100 {
+            tail.publish(number, number, vec![b'x'; 10_000].into());
+        }
+        assert!(tail.lock().bytes <= KEPT);
+        assert!(matches!(tail.take(1, 0, &mut Vec::new()), Taken::Behind(74..76)));
+    }
+}
