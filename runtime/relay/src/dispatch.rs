@@ -17,7 +17,7 @@ use trunkline_host::{EventDelivery, Host, OpenError, Session, SessionOptions, co
 use trunkline_pipe::Key;
 use trunkline_protocol::{
     AdapterBody, AdapterInfo, AdapterMessage, Capabilities, Category, ClosedReason, Envelope, ErrorEvent,
-    Extensions, Failure, HostBody, HostMessage, Item, MIN_MAX_LINE, Meta, PROTOCOL, Pong, RequestId,
+    Extensions, Failure, HostBody, HostMessage, HubMessage, Item, MIN_MAX_LINE, Meta, PROTOCOL, Pong, RequestId,
     SessionClosed, SessionId, SessionInfo, SessionReady, SessionStart, SessionsListResult, Unread,
     line_limit,
     rules::{SessionPhase, SessionRule, from_host},
@@ -28,6 +28,7 @@ use crate::{
     RelayOptions,
     counters::{Count, LiveCounters},
     directory,
+    journaled::{JOURNAL, Journaled},
     session::{Common, HubSession, NewSession},
     upstream::{Gate, Upstream},
 };
@@ -62,6 +63,8 @@ pub(crate) struct Dispatch {
     lists: Vec<RequestId>,
     /// The task that asks them to, while there is such a request.
     describing: JoinSet<()>,
+    /// Those of the journal, where there is one.
+    journaled: Option<Journaled>,
     /// Ended sessions whose files can still be read.
     kept: VecDeque<(Instant, Session)>,
 }
@@ -88,10 +91,12 @@ struct Link {
 impl Dispatch {
     pub(crate) fn new(host: Host, options: RelayOptions, upstream: Arc<Upstream>) -> Self {
         let common = Common { tools: options.tools_as_output, counters: LiveCounters::default() };
+        let journaled = options.sessions.clone().map(|sessions| Journaled::new(sessions, upstream.clone()));
         Self {
             host,
             options,
             upstream,
+            journaled,
             common: Arc::new(common),
             links: HashMap::new(),
             closed: VecDeque::new(),
@@ -120,9 +125,9 @@ impl Dispatch {
     }
 
     /// Answers what waits, closes the inboxes of the sessions, which then finish, and hands their tasks over.
-    pub(crate) fn close(mut self) -> (Sessions, Arc<Common>) {
+    pub(crate) fn close(mut self) -> (Sessions, JoinSet<()>, Arc<Common>) {
         self.answer_lists();
-        (self.sessions, self.common)
+        (self.sessions, self.journaled.map(Journaled::into_tasks).unwrap_or_default(), self.common)
     }
 
     /// Takes what was found in the hub's bytes. What cannot be understood is counted and never answered ([msg.4]).
@@ -132,6 +137,9 @@ impl Dispatch {
         let message = match item {
             Item::Line(line) => match HostMessage::parse(line) {
                 Ok(message) => message,
+                Err(Unread::UnknownType { .. }) if HubMessage::parse(line).is_ok() => {
+                    return self.take_journal(line).await;
+                }
                 Err(unread) => {
                     let counters = self.counters();
                     count(match unread {
@@ -177,7 +185,24 @@ impl Dispatch {
         }
     }
 
+    /// Takes what only a hub of a journal says.
+    async fn take_journal(&mut self, line: &str) {
+        let Ok(message) = HubMessage::parse(line) else { return };
+        count(&self.counters().messages);
+        let is_other = self.links.get(&message.session_id).is_some_and(|link| !link.gate.is_ended());
+        match &mut self.journaled {
+            Some(journaled) if !is_other => journaled.take(message).await,
+            _ => Journaled::refuse(&self.upstream, &message),
+        }
+    }
+
     async fn handle(&mut self, message: HostMessage) {
+        if !message.body.kind().is_of_pipe()
+            && let Some(journaled) = self.journaled.as_mut().filter(|own| own.has(&message.session_id))
+        {
+            count(&self.common.counters.messages);
+            return journaled.said(message).await;
+        }
         let kind = message.body.kind();
         let link = self.links.get(&message.session_id).filter(|link| !link.gate.is_ended());
         let phase = match link {
@@ -236,6 +261,10 @@ impl Dispatch {
         let folder = start.exchange_dir.as_ref().map(PathBuf::from);
         let folder = folder.filter(|folder| agreed.contains(with_files) && folder.is_absolute());
         let served = start.protocol.is_none_or(|version| version >= PROTOCOL);
+        let knows_journal = start.extensions.iter().flatten().any(|name| name == JOURNAL);
+        if knows_journal && served && self.journaled.is_some() {
+            return self.open_journaled(&id, &agent, *start, meta, agreed);
+        }
         let outlet = self.upstream.outlet();
         if !agreed.is_empty() {
             let ready = self.ready(&agent, &start, agreed);
@@ -272,6 +301,26 @@ impl Dispatch {
             let session = HubSession::run(new, messages).await;
             Gone { id, key, session }
         });
+    }
+
+    /// Opens a session of the journal ([journal.2]).
+    fn open_journaled(
+        &mut self,
+        id: &SessionId,
+        agent: &str,
+        start: SessionStart,
+        meta: Option<Meta>,
+        agreed: Extensions,
+    ) {
+        let mut ready = self.ready(agent, &start, agreed);
+        ready.extensions.get_or_insert_default().push(JOURNAL.to_owned());
+        self.upstream.put_control(&AdapterMessage::new(id.clone(), Box::new(ready)).to_line());
+        let start =
+            SessionStart { protocol: None, extensions: None, agent_id: None, exchange_dir: None, ..start };
+        let Some(journaled) = &mut self.journaled else { return };
+        if let Err(closed) = journaled.start(id, agent, start, meta) {
+            self.upstream.put_control(&AdapterMessage::new(id.clone(), Box::new(closed)).to_line());
+        }
     }
 
     /// Opens the host's session. What the hub has closed before makes room first.

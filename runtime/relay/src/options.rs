@@ -1,6 +1,7 @@
 //! How a relay presents itself.
 
 use trunkline_protocol::{MAX_LINE, ToolsAsOutput};
+use trunkline_sessions::Sessions;
 
 /// How a relay presents itself and what it takes.
 #[derive(Debug, Clone)]
@@ -15,6 +16,8 @@ pub struct RelayOptions {
     pub max_line: usize,
     /// Whether tools are shown to a hub without `events` ([ext.3]).
     pub tools_as_output: ToolsAsOutput,
+    /// The sessions of a journal, which hubs that know `journal` get ([journal.1]).
+    pub sessions: Option<Sessions>,
 }
 
 impl Default for RelayOptions {
@@ -24,6 +27,7 @@ impl Default for RelayOptions {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             max_line: MAX_LINE,
             tools_as_output: ToolsAsOutput::No,
+            sessions: None,
         }
     }
 }
@@ -40,6 +44,13 @@ impl RelayOptions {
     #[must_use]
     pub fn max_line(mut self, bytes: usize) -> Self {
         self.max_line = bytes;
+        self
+    }
+
+    /// With the sessions of a journal.
+    #[must_use]
+    pub fn sessions(mut self, sessions: Sessions) -> Self {
+        self.sessions = Some(sessions);
         self
     }
 

@@ -115,6 +115,7 @@ async fn run(
     let mut writing = JoinSet::new();
     writing.spawn(upstream.clone().write(writer));
     let mut lines = LineReader::of_peer(options.max_line);
+    let journaled = options.sessions.clone();
     let mut dispatch = Dispatch::new(host.clone(), options, upstream.clone());
     let mut last_wait = pin!(async {
         hung_up.await;
@@ -158,14 +159,20 @@ async fn run(
         }
     };
     tracing::debug!(?ended, "the relay ends");
-    let (mut sessions, common) = dispatch.close();
+    let (mut sessions, mut listeners, common) = dispatch.close();
     let above = timeout(LAST_WORDS, async {
         while sessions.join_next().await.is_some() {}
+        while listeners.join_next().await.is_some() {}
         upstream.finish();
         // Broken or whole, the writing is over.
         while writing.join_next().await.is_some() {}
     });
     // In vain for those that are left: the hub does not read.
-    let _ = tokio::join!(above, host.shutdown_within(Some(STEPS))).0;
+    let stored = async {
+        if let Some(sessions) = journaled {
+            sessions.shutdown().await;
+        }
+    };
+    let _ = tokio::join!(above, host.shutdown_within(Some(STEPS)), stored).0;
     Report { ended, counters: common.counters.snapshot() }
 }

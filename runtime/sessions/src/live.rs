@@ -29,10 +29,10 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use trunkline_host::{
-    Event, EventDelivery, FileError, Input, Permission, Question, Session, SessionOptions, SteerError,
+    Event, EventDelivery, FileError, Host, Input, Permission, Question, Session, SessionOptions, SteerError,
     TurnNo, UpdateError,
 };
-use trunkline_journal::{NotStored, SessionKey};
+use trunkline_journal::{Journal, NotStored, SessionKey};
 use trunkline_protocol::{
     AdapterBody, Body, Category, Delivered, Envelope, Fact, Failure, FileDelivered, FileInput, HostFact,
     HostMessage, InputResponse, MessageId, Meta, PermissionResponse, RelayBody, RequestDecided, RequestId,
@@ -46,7 +46,6 @@ use crate::{
     inputs::Inputs,
     open::Reached,
     recorder::{Recorder, Stored},
-    sessions::Shared,
     tail::{ListenerNo, Tail},
 };
 
@@ -147,7 +146,8 @@ type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// A session as its task holds it.
 pub(crate) struct Live {
-    shared: Arc<Shared>,
+    host: Host,
+    journal: Journal,
     id: SessionId,
     facts: Facts,
     /// What the hub gave that is not stored: environment and MCP servers.
@@ -186,7 +186,8 @@ pub(crate) struct Live {
 
 /// How a session gets into memory.
 pub(crate) struct NewLive {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) host: Host,
+    pub(crate) journal: Journal,
     pub(crate) key: SessionKey,
     pub(crate) id: SessionId,
     pub(crate) facts: Facts,
@@ -207,10 +208,11 @@ enum Step {
 
 impl Live {
     pub(crate) fn new(new: NewLive) -> Self {
-        let NewLive { shared, key, id, facts, tail, session, secrets } = new;
-        let recorder = Recorder::new(shared.journal.clone(), key, id.clone(), tail.clone());
+        let NewLive { host, journal, key, id, facts, tail, session, secrets } = new;
+        let recorder = Recorder::new(journal.clone(), key, id.clone(), tail.clone());
         Self {
-            shared,
+            host,
+            journal,
             id,
             facts,
             secrets,
@@ -456,8 +458,7 @@ impl Live {
         let resumes = start.resume.is_some();
         let options =
             SessionOptions { id: Some(self.id.clone()), start, meta, delivery: EventDelivery::Merged };
-        let session =
-            self.shared.host.open(&self.facts.agent, options).map_err(|error| ends::refusal(&error))?;
+        let session = self.host.open(&self.facts.agent, options).map_err(|error| ends::refusal(&error))?;
         self.session = Some(session.clone());
         if self.facts.was_served {
             self.reopened(resumes);

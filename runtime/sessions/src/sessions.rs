@@ -160,7 +160,8 @@ impl Sessions {
         // The first entry: there before any input.
         facts.last = 0;
         let handle = self.load(NewLive {
-            shared: self.shared.clone(),
+            host: self.shared.host.clone(),
+            journal: self.shared.journal.clone(),
             key,
             id: id.clone(),
             facts,
@@ -186,9 +187,11 @@ impl Sessions {
         let (commands, inbox) = mpsc::channel(INBOX);
         let handle = Handle { key: new.key, tail: new.tail.clone(), commands };
         registry.live.insert(new.id.clone(), handle.clone());
-        let (shared, id, sender) = (self.shared.clone(), new.id.clone(), handle.commands.downgrade());
+        let (shared, id, sender) =
+            (Arc::downgrade(&self.shared), new.id.clone(), handle.commands.downgrade());
         registry.tasks.spawn(async move {
             Live::new(new).run(inbox).await;
+            let Some(shared) = shared.upgrade() else { return };
             let mut registry = shared.registry();
             let is_own = registry
                 .live
@@ -353,7 +356,8 @@ impl Sessions {
         }
         let last = self.shared.journal.known(key).map_or(0, |known| known.last);
         let new = NewLive {
-            shared: self.shared.clone(),
+            host: self.shared.host.clone(),
+            journal: self.shared.journal.clone(),
             key,
             id: id.clone(),
             facts,

@@ -1,11 +1,13 @@
 //! `trunkline serve`: the relay on stdin and stdout.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
-use trunkline_host::config::SessionMay;
+use trunkline_host::{Host, config::SessionMay};
+use trunkline_journal::Options;
 use trunkline_relay::{RelayOptions, ToolsAsOutput};
+use trunkline_sessions::Sessions;
 
 use crate::{
     exit,
@@ -49,6 +51,13 @@ pub(crate) struct Serve {
     /// Shows a hub without the extension `events` the calls of tools and their results, as JSON on channel `tool`
     #[arg(long)]
     tools_as_output: bool,
+
+    /// Keeps a journal in this folder: sessions survive the hub, this process and their adapters
+    ///
+    /// A hub that knows the extension `journal` gets each entry of a session once, also when it comes back to another
+    /// process on the same folder. See docs/sessions.md.
+    #[arg(long, value_name = "FOLDER")]
+    journal: Option<PathBuf>,
 }
 
 impl Serve {
@@ -59,11 +68,23 @@ impl Serve {
         let chosen = self.target.host_beside(config, &self.also, &may)?;
         chosen.any_may_run()?;
         let tools = if self.tools_as_output { ToolsAsOutput::Yes } else { ToolsAsOutput::No };
-        let options = RelayOptions::default().tools_as_output(tools);
+        let mut options = RelayOptions::default().tools_as_output(tools);
+        if let Some(folder) = self.journal {
+            options = options.sessions(open_journal(chosen.host.clone(), folder).await?);
+        }
         let report = trunkline_relay::serve_stdio(chosen.host, options)
             .await
             .context("failed to take stdin and stdout for the protocol")?;
         tracing::info!(?report, "the relay has ended");
         Ok(exit::OK)
     }
+}
+
+async fn open_journal(host: Host, folder: PathBuf) -> Result<Sessions, Fault> {
+    let opened = tokio::task::spawn_blocking(move || Sessions::open(host, &folder, Options::default()));
+    let (sessions, damaged) = opened.await.context("failed to open the journal")?.map_err(Fault::usage)?;
+    for damage in damaged {
+        tracing::warn!("the journal is damaged: {}", damage.damage);
+    }
+    Ok(sessions)
 }

@@ -11,6 +11,7 @@ mod finish;
 mod flow;
 mod golden;
 mod hub;
+mod journal;
 mod large;
 mod pipe;
 mod requests;

@@ -1,8 +1,12 @@
 //! A hub above, a relay, a scripted adapter below.
 
+use std::path::Path;
+
 use tokio::{sync::oneshot, task::JoinHandle};
 use trunkline_host::{Host, HostBuilder, config::AgentConfig};
+use trunkline_journal::{OpenError, Options};
 use trunkline_relay::{RelayOptions, Report, serve_until};
+use trunkline_sessions::Sessions;
 
 use crate::{
     adapter::{Adapter, Adapters},
@@ -34,16 +38,48 @@ impl World {
         more: impl FnOnce(HostBuilder) -> HostBuilder,
         pipe: usize,
     ) -> Self {
+        Self::serving(configure, more, pipe, |_| RelayOptions::default())
+    }
+
+    /// With the sessions of a journal in this folder. One that is being closed is waited for.
+    pub async fn journaled(folder: &Path) -> Self {
+        let folder = folder.to_owned();
+        let open = move |host: &Host| loop {
+            match Sessions::open(host.clone(), &folder, Options::default()) {
+                Ok((sessions, damaged)) => {
+                    assert_eq!(damaged, []);
+                    return RelayOptions::default().sessions(sessions);
+                }
+                Err(OpenError::InUse { .. }) => std::thread::yield_now(),
+                Err(other) => panic!("{other}"),
+            }
+        };
+        Self::serving(|agent| agent, |host| host, 64 * 1024, open)
+    }
+
+    /// Ends all of it as SIGKILL would, as far as one process can.
+    pub async fn kill(self) {
+        self.relay.abort();
+        let _ = self.relay.await;
+    }
+
+    fn serving(
+        configure: impl FnOnce(AgentConfig) -> AgentConfig,
+        more: impl FnOnce(HostBuilder) -> HostBuilder,
+        pipe: usize,
+        options: impl FnOnce(&Host) -> RelayOptions,
+    ) -> Self {
         // Most tests drop everything at once: what that leaves lies in the build's own folder. The second time it is set.
         let _ = tempfile::env::override_temp_dir(env!("CARGO_TARGET_TMPDIR").as_ref());
         let (adapters, connect) = Adapters::new();
         let agent = configure(AgentConfig::external("scripted", "none"));
         let host = more(Host::builder().agent_over(agent, connect)).build().unwrap();
+        let options = options(&host);
         let (above, below) = tokio::io::duplex(pipe);
         let (input, output) = tokio::io::split(below);
         let below_it = host.clone();
         let (stop, stopped) = oneshot::channel::<()>();
-        let relay = tokio::spawn(serve_until(below_it, input, output, RelayOptions::default(), async move {
+        let relay = tokio::spawn(serve_until(below_it, input, output, options, async move {
             if stopped.await.is_err() {
                 std::future::pending::<()>().await;
             }

@@ -68,7 +68,7 @@ impl Live {
 
     async fn input(&mut self, by: ListenerNo, turn: Option<TurnId>, input: Input) {
         if self.inputs.is_none() && (input.message.message_id.is_some() || turn.is_some()) {
-            self.inputs = Some(Inputs::read(&self.shared.journal, &self.id, self.tail.stored()).await);
+            self.inputs = Some(Inputs::read(&self.journal, &self.id, self.tail.stored()).await);
         }
         let message_id = input.message.message_id.clone();
         let known = message_id.as_ref().and_then(|id| self.inputs.as_ref()?.find(id, &input.message.content));
@@ -89,7 +89,7 @@ impl Live {
         if self.ordered.len() >= WAITING || self.facts.open.turns.len() >= WAITING {
             return self.refuse(by, turn, Category::Busy, &SendError::Busy.to_string());
         }
-        if let Some(trouble) = self.shared.journal.trouble() {
+        if let Some(trouble) = self.journal.trouble() {
             return self.refuse(by, turn, Category::Other, &trouble.to_string());
         }
         let is_new = |turn: &TurnId| self.inputs.as_ref().is_none_or(|inputs| !inputs.has_turn(turn));

@@ -1,0 +1,240 @@
+//! The hub's part in sessions of a journal: it listens and speaks; the sessions themselves are elsewhere ([journal.5]).
+
+use std::{collections::HashMap, sync::Arc};
+
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinSet,
+};
+use trunkline_pipe::{Class, Flow};
+use trunkline_protocol::{
+    AttachRefusal, HostBody, HostMessage, HubBody, HubMessage, Meta, RelayBody, RelayMessage, SessionAttach,
+    SessionHistory, SessionId, SessionRefused, SessionStart,
+};
+use trunkline_sessions::{Heard, Listener, Sessions, StartError};
+
+use crate::upstream::{Outlet, Upstream};
+
+/// The name of the extension.
+pub(crate) const JOURNAL: &str = "journal";
+
+/// How many messages wait for the task of a listener.
+const INBOX: usize = 64;
+
+/// How many answers to `session.history` are on their way.
+const HISTORIES: usize = 16;
+
+/// The sessions of the journal that a hub has on one pipe.
+pub(crate) struct Journaled {
+    sessions: Sessions,
+    upstream: Arc<Upstream>,
+    links: HashMap<SessionId, Link>,
+    tasks: JoinSet<()>,
+}
+
+/// The way to the task of a listener.
+struct Link {
+    inbox: mpsc::Sender<ToListener>,
+    outlet: Arc<Outlet>,
+}
+
+/// What the task of a listener is told.
+enum ToListener {
+    /// The hub says something.
+    Said(Box<HostMessage>),
+    /// It ends, and says when it has put its last line.
+    Leave(oneshot::Sender<()>),
+}
+
+impl Journaled {
+    pub(crate) fn new(sessions: Sessions, upstream: Arc<Upstream>) -> Self {
+        Self { sessions, upstream, links: HashMap::new(), tasks: JoinSet::new() }
+    }
+
+    /// Whether this pipe has a session of this id.
+    pub(crate) fn has(&self, id: &SessionId) -> bool {
+        self.links.get(id).is_some_and(|link| !link.inbox.is_closed())
+    }
+
+    /// Opens a new session.
+    ///
+    /// # Errors
+    /// Why the host does not; what the journal refuses is told to the hub.
+    pub(crate) fn start(
+        &mut self,
+        id: &SessionId,
+        agent: &str,
+        start: SessionStart,
+        meta: Option<Meta>,
+    ) -> Result<(), trunkline_protocol::SessionClosed> {
+        match self.sessions.start(id, agent, start, meta) {
+            Ok(listener) => {
+                let outlet = Arc::new(self.upstream.outlet());
+                self.link(id.clone(), outlet.clone(), async move { Ok((listener, None)) });
+                Ok(())
+            }
+            Err(StartError::Refused(refused)) => {
+                self.tell(id, refused);
+                Ok(())
+            }
+            Err(StartError::Closed(closed)) => Err(closed),
+        }
+    }
+
+    /// Takes what only a hub of a journal says.
+    pub(crate) async fn take(&mut self, message: HubMessage) {
+        let id = message.session_id;
+        match message.body {
+            HubBody::SessionAttach(attach) => self.attach(id, attach).await,
+            HubBody::SessionDetach(_) => {
+                if let Some(link) = self.links.remove(&id) {
+                    link.leave().await;
+                    link.outlet.purge();
+                }
+            }
+            HubBody::SessionHistory(asked) => self.history(id, asked),
+        }
+        // Those that have ended are forgotten.
+        while self.tasks.try_join_next().is_some() {}
+    }
+
+    /// Hands a message of the hub to its session.
+    pub(crate) async fn said(&mut self, message: HostMessage) {
+        let id = message.session_id.clone();
+        let closes = matches!(message.body, HostBody::SessionClose(_));
+        let Some(link) = self.links.get(&id) else { return };
+        // Gone is closed.
+        let _ = link.inbox.send(ToListener::Said(Box::new(message))).await;
+        if closes && let Some(link) = self.links.remove(&id) {
+            link.leave().await;
+            // Nothing more is said of it on this pipe ([session.4]).
+            link.outlet.purge();
+        }
+    }
+
+    async fn attach(&mut self, id: SessionId, attach: SessionAttach) {
+        // A second attach replaces the first: nothing of that comes behind the answer to this.
+        let before = self.links.remove(&id);
+        let outlet = match before {
+            Some(link) => {
+                link.leave().await;
+                link.outlet.purge();
+                link.outlet
+            }
+            None => Arc::new(self.upstream.outlet()),
+        };
+        let (sessions, named) = (self.sessions.clone(), id.clone());
+        self.link(id, outlet, async move {
+            let (attached, listener) = sessions.attach(&named, &attach).await?;
+            Ok((listener, Some(RelayBody::from(attached))))
+        });
+    }
+
+    fn link(
+        &mut self,
+        id: SessionId,
+        outlet: Arc<Outlet>,
+        listener: impl Future<Output = Result<(Listener, Option<RelayBody>), SessionRefused>> + Send + 'static,
+    ) {
+        let (inbox, said) = mpsc::channel(INBOX);
+        self.links.insert(id.clone(), Link { inbox, outlet: outlet.clone() });
+        self.tasks.spawn(async move {
+            match listener.await {
+                Ok((listener, attached)) => {
+                    if let Some(attached) = attached {
+                        outlet.put(RelayMessage::new(id, attached).to_line(), Class::Answer);
+                    }
+                    listen(listener, &outlet, said).await;
+                }
+                Err(refused) => outlet.put(RelayMessage::new(id, refused).to_line(), Class::Answer),
+            }
+        });
+    }
+
+    fn history(&mut self, id: SessionId, asked: SessionHistory) {
+        if self.tasks.len() > self.links.len() + HISTORIES {
+            let refused = trunkline_protocol::SessionHistoryResult {
+                request_id: asked.request_id,
+                entries: None,
+                next: None,
+                error: Some("too many wait already; ask again when one is answered".to_owned()),
+            };
+            return self.tell(&id, refused);
+        }
+        let (sessions, upstream) = (self.sessions.clone(), self.upstream.clone());
+        self.tasks.spawn(async move {
+            let result = sessions.history(&id, &asked).await;
+            upstream.put_control(&RelayMessage::new(id, result).to_line());
+        });
+    }
+
+    fn tell(&self, id: &SessionId, body: impl Into<RelayBody>) {
+        self.upstream.put_control(&RelayMessage::new(id.clone(), body).to_line());
+    }
+
+    /// Tells the hub that this relay keeps no journal.
+    pub(crate) fn refuse(upstream: &Upstream, message: &HubMessage) {
+        let refused = SessionRefused {
+            reason: Some(AttachRefusal::Unknown),
+            message: Some("this relay keeps no journal; start it with --journal FOLDER".to_owned()),
+            last_seq: None,
+        };
+        upstream
+            .put_control(&RelayMessage::new(message.session_id.clone(), RelayBody::from(refused)).to_line());
+    }
+
+    /// Hands over the tasks, which go on to tell what happens until their sessions end.
+    pub(crate) fn into_tasks(self) -> JoinSet<()> {
+        self.tasks
+    }
+}
+
+impl Link {
+    /// Lets the task of the listener end.
+    async fn leave(&self) {
+        let (done, left) = oneshot::channel();
+        if self.inbox.send(ToListener::Leave(done)).await.is_ok() {
+            // Gone has left.
+            let _ = left.await;
+        }
+    }
+}
+
+/// Tells the hub what is heard, as it reads, and the session what the hub says.
+async fn listen(mut listener: Listener, outlet: &Outlet, mut said: mpsc::Receiver<ToListener>) {
+    let speaker = listener.speaker();
+    let mut lines = Vec::new();
+    let mut is_speaking = true;
+    loop {
+        tokio::select! {
+            biased;
+            message = said.recv(), if is_speaking => match message {
+                Some(ToListener::Said(message)) => match message.body {
+                    HostBody::FlowPause(_) => outlet.flow(Flow::Pause),
+                    HostBody::FlowResume(_) => outlet.flow(Flow::Resume),
+                    // Where the session is gone its listener hears so.
+                    _ => drop(speaker.say(*message).await),
+                },
+                Some(ToListener::Leave(done)) => {
+                    drop(listener);
+                    // Who waits for it may have given up.
+                    let _ = done.send(());
+                    return;
+                }
+                // The pipe ends: what still happens is told.
+                None => is_speaking = false,
+            },
+            heard = async {
+                outlet.room().await;
+                listener.next(&mut lines).await
+            } => match heard {
+                Ok(Heard::Lines) => outlet.put(std::mem::take(&mut lines), Class::Event),
+                Ok(Heard::Over) => return,
+                Err(error) => {
+                    tracing::warn!(session = %listener.session(), "{error}");
+                    return;
+                }
+            },
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! Sessions of a journal, as a hub has them: each entry once, over the end of the hub and of the host.
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{adapter::Adapter, hub::Hub, world::World};
+
+/// What a hub of a journal names at least.
+const JOURNAL: [&str; 3] = ["turns", "events", "journal"];
+
+fn folder() -> TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+/// A session that is open, with its first entry heard, and its adapter.
+async fn open(world: &mut World, id: &str) -> Adapter {
+    let ready = world.hub.start_with(id, &JOURNAL, json!({})).await;
+    assert_eq!(ready["extensions"], json!(JOURNAL));
+    let opened = world.hub.expect("host.fact").await;
+    assert_eq!((&opened["fact"], &opened["seq"]), (&json!("opened"), &json!(1)));
+    let mut adapter = world.adapters.next().await;
+    assert_eq!(adapter.ready().await, id);
+    adapter
+}
+
+async fn attach(hub: &mut Hub, id: &str, after: u64) -> Value {
+    attach_as(hub, id, after, json!({})).await
+}
+
+async fn attach_as(hub: &mut Hub, id: &str, after: u64, more: Value) -> Value {
+    let mut attach = json!({"type": "session.attach", "session_id": id, "after": after, "protocol": 1,
+        "extensions": JOURNAL});
+    attach.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    hub.say(attach).await;
+    hub.until("session.attached").await
+}
+
+/// The next entry: what has a number.
+async fn entry(hub: &mut Hub) -> Value {
+    loop {
+        let message = hub.hear().await;
+        if message.get("seq").is_some() && message["type"] != "input.result" {
+            return message;
+        }
+    }
+}
+
+/// Entries up to one of this type.
+async fn entries_until(hub: &mut Hub, kind: &str) -> Vec<Value> {
+    let mut entries = Vec::new();
+    loop {
+        entries.push(entry(hub).await);
+        if entries.last().unwrap()["type"] == kind {
+            return entries;
+        }
+    }
+}
+
+fn kinds(entries: &[Value]) -> Vec<&str> {
+    entries.iter().map(|entry| entry["type"].as_str().unwrap()).collect()
+}
+
+fn numbers(entries: &[Value]) -> Vec<u64> {
+    entries.iter().map(|entry| entry["seq"].as_u64().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_turn_is_entries_numbered_from_one() {
+    let folder = folder();
+    let mut world = World::journaled(folder.path()).await;
+    let mut adapter = open(&mut world, "s").await;
+    world.hub.input("s", "mine", "hello").await;
+    let turn = adapter.turn().await;
+    adapter.output("s", &turn, "a").await;
+    adapter.output("s", &turn, "b").await;
+    adapter.complete("s", &turn).await;
+    let entries = entries_until(&mut world.hub, "turn.complete").await;
+    let expected = ["turn.begin", "output", "output", "turn.complete"];
+    let told: Vec<_> = kinds(&entries).into_iter().filter(|kind| *kind != "session.info").collect();
+    assert_eq!(told, expected);
+    let first = entries[0]["seq"].as_u64().unwrap();
+    assert_eq!(numbers(&entries), (first..first + entries.len() as u64).collect::<Vec<_>>());
+    for entry in &entries {
+        assert_eq!(entry["epoch"], 1);
+        assert!(entry["time"].as_str().unwrap().ends_with('Z'));
+        if entry["type"] != "session.info" {
+            assert_eq!(entry["turn_id"], "mine");
+        }
+    }
+    world.hub.hang_up().await;
+    world.hub.rest().await;
+    world.relay.await.unwrap();
+}
+
+#[tokio::test]
+async fn who_comes_back_gets_each_entry_once_and_the_same() {
+    let folder = folder();
+    let mut world = World::journaled(folder.path()).await;
+    let mut adapter = open(&mut world, "s").await;
+    world.hub.input("s", "mine", "hello").await;
+    let turn = adapter.turn().await;
+    adapter.output("s", &turn, "a").await;
+    let mut live = entries_until(&mut world.hub, "output").await;
+    world.kill().await;
+
+    let mut world = World::journaled(folder.path()).await;
+    let attached = attach(&mut world.hub, "s", 0).await;
+    assert_eq!((&attached["state"], &attached["epoch"]), (&json!("detached"), &json!(2)));
+    let again = entries_until(&mut world.hub, "turn.complete").await;
+    // The first is that of the opening, which was heard before.
+    let known = live.len();
+    live.insert(0, again[0].clone());
+    assert_eq!(again[..=known], live[..], "what was live is the same line");
+    assert_eq!(numbers(&again), (1..=again.len() as u64).collect::<Vec<_>>());
+    assert_eq!(kinds(&again[known + 1..]), ["host.fact", "turn.complete"]);
+    let end = again.last().unwrap();
+    assert_eq!(
+        (&end["turn_id"], &end["status"], &end["error"]["category"], &end["delivered"]),
+        (&json!("mine"), &json!("failed"), &json!("host_restart"), &json!("yes"))
+    );
+
+    // A second attach replaces the first; an input right behind it goes on.
+    let last = again.len() as u64;
+    world
+        .hub
+        .say(json!({"type": "session.attach", "session_id": "s", "after": last, "protocol": 1,
+        "extensions": JOURNAL}))
+        .await;
+    world.hub.input("s", "next", "go on").await;
+    let attached = world.hub.until("session.attached").await;
+    assert_eq!(attached["last_seq"], last);
+    let mut adapter = world.adapters.next().await;
+    assert_eq!(adapter.ready().await, "s");
+    let turn = adapter.turn().await;
+    adapter.output("s", &turn, "b").await;
+    adapter.complete("s", &turn).await;
+    let entries = entries_until(&mut world.hub, "turn.complete").await;
+    assert_eq!(numbers(&entries), (last + 1..=last + entries.len() as u64).collect::<Vec<_>>());
+    let context = entries.iter().position(|entry| entry["context"] == "lost").unwrap();
+    let output = entries.iter().position(|entry| entry["type"] == "output").unwrap();
+    assert!(context < output, "{entries:?}");
+    world.kill().await;
+}
+
+#[tokio::test]
+async fn an_input_that_was_never_sent_is_said_to_be() {
+    let folder = folder();
+    let mut world = World::journaled(folder.path()).await;
+    let mut adapter = open(&mut world, "s").await;
+    world.hub.input("s", "one", "hello").await;
+    world.hub.input("s", "two", "and more").await;
+    adapter.turn().await;
+    let begun = entries_until(&mut world.hub, "turn.begin").await;
+    assert_eq!(begun.last().unwrap()["queued"], false);
+    assert_eq!(entry(&mut world.hub).await["queued"], true);
+    world.kill().await;
+
+    let mut world = World::journaled(folder.path()).await;
+    attach(&mut world.hub, "s", 0).await;
+    let one = entries_until(&mut world.hub, "turn.complete").await.pop().unwrap();
+    let two = entry(&mut world.hub).await;
+    assert_eq!((&one["turn_id"], &one["delivered"]), (&json!("one"), &json!("unknown")));
+    assert_eq!((&two["turn_id"], &two["delivered"]), (&json!("two"), &json!("no")));
+    world.kill().await;
+}
+
+#[tokio::test]
+async fn the_same_input_twice_is_one_turn() {
+    let folder = folder();
+    let mut world = World::journaled(folder.path()).await;
+    let mut adapter = open(&mut world, "s").await;
+    let input = json!({"type": "user.input", "session_id": "s", "turn_id": "a", "message_id": "m",
+        "content": "hello"});
+    world.hub.say(input.clone()).await;
+    let turn = adapter.turn().await;
+    adapter.complete("s", &turn).await;
+    let result = world.hub.until("input.result").await;
+    assert_eq!(result.get("duplicate"), None);
+    world.hub.until("turn.complete").await;
+    world.kill().await;
+
+    let mut world = World::journaled(folder.path()).await;
+    attach(&mut world.hub, "s", 0).await;
+    world.hub.say(input).await;
+    let again = world.hub.until("input.result").await;
+    assert_eq!((&again["duplicate"], &again["seq"]), (&json!(true), &result["seq"]));
+    assert_eq!(again["turn_id"], "a");
+    let other = json!({"type": "user.input", "session_id": "s", "turn_id": "b", "message_id": "m",
+        "content": "other"});
+    world.hub.say(other).await;
+    let refused = loop {
+        let end = world.hub.until("turn.complete").await;
+        if end["turn_id"] == "b" {
+            break end;
+        }
+    };
+    assert_eq!((&refused["error"]["category"], refused.get("seq")), (&json!("protocol"), None));
+    // A turn id that was used is not used again.
+    world.hub.input("s", "a", "new").await;
+    let begin = loop {
+        let begin = world.hub.until("turn.begin").await;
+        if begin["content"] == "new" {
+            break begin;
+        }
+    };
+    assert_ne!(begin["turn_id"], "a");
+    world.kill().await;
+}
+
+#[tokio::test]
+async fn what_may_not_be_attached_is_refused_with_its_reason() {
+    let folder = folder();
+    let mut world = World::journaled(folder.path()).await;
+    let mut adapter = open(&mut world, "s").await;
+    world.hub.input("s", "a", "hello").await;
+    let turn = adapter.turn().await;
+    adapter.complete("s", &turn).await;
+    world.hub.until("turn.complete").await;
+    let mut refused = async |message: Value| {
+        world.hub.say(message).await;
+        world.hub.until("session.refused").await["reason"].clone()
+    };
+    let attach = |id: &str, after: u64, epoch: u64| json!({"type": "session.attach", "session_id": id, "after": after, "epoch": epoch, "extensions": JOURNAL});
+    assert_eq!(refused(attach("none", 0, 1)).await, "unknown");
+    assert_eq!(refused(attach("s", 99, 1)).await, "ahead");
+    assert_eq!(refused(attach("s", 2, 7)).await, "forked");
+    let start = json!({"type": "session.start", "session_id": "s", "protocol": 1, "extensions": JOURNAL});
+    assert_eq!(refused(start).await, "exists");
+    world.kill().await;
+
+    // A relay without a journal says so.
+    let mut world = World::new();
+    world.hub.say(attach("s", 0, 1)).await;
+    let refused = world.hub.expect("session.refused").await;
+    assert_eq!(refused["reason"], "unknown");
+    assert!(refused["message"].as_str().unwrap().contains("--journal"));
+}
+
+#[tokio::test]
+async fn an_observer_hears_and_does_not_speak() {
+    let folder = folder();
+    let mut world = World::journaled(folder.path()).await;
+    let mut adapter = open(&mut world, "s").await;
+    world.hub.input("s", "a", "hello").await;
+    let turn = adapter.turn().await;
+    world.hub.until("turn.begin").await;
+    attach_as(&mut world.hub, "s", 0, json!({"role": "observe"})).await;
+    world.hub.input("s", "b", "not taken").await;
+    world.hub.say(json!({"type": "stop", "session_id": "s", "turn_id": "a"})).await;
+    adapter.complete("s", &turn).await;
+    let entries = entries_until(&mut world.hub, "turn.complete").await;
+    assert_eq!(entries.iter().filter(|entry| entry["type"] == "turn.begin").count(), 1);
+    assert_eq!(entries.last().unwrap()["status"], "completed");
+    attach(&mut world.hub, "s", entries.len() as u64).await;
+    world.hub.input("s", "b", "taken").await;
+    adapter.turn().await;
+    world.kill().await;
+}
+
+#[tokio::test]
+async fn an_approval_is_stored_before_the_agent_has_it_and_a_late_answer_learns_of_it() {
+    let folder = folder();
+    let mut world = World::journaled(folder.path()).await;
+    let mut adapter = open(&mut world, "s").await;
+    world.hub.input("s", "a", "hello").await;
+    let turn = adapter.turn().await;
+    adapter
+        .say(json!({"type": "permission.request", "session_id": "s", "turn_id": turn, "request_id": "r",
+            "tool": "Bash", "description": "run", "resource": "ls"}))
+        .await;
+    let asked = world.hub.until("permission.request").await;
+    assert_eq!(asked["turn_id"], "a");
+    let answer =
+        json!({"type": "permission.response", "session_id": "s", "request_id": "r", "approved": true});
+    world.hub.say(answer.clone()).await;
+    let decided = world.hub.until("request.decided").await;
+    assert_eq!((&decided["approved"], &decided["request_id"]), (&json!(true), &json!("r")));
+    assert!(decided["seq"].as_u64().is_some() && decided["by"].as_str().unwrap().starts_with("l-"));
+    assert_eq!(adapter.expect("permission.response").await["approved"], true);
+    world
+        .hub
+        .say(json!({"type": "permission.response", "session_id": "s", "request_id": "r", "approved": false}))
+        .await;
+    let again = world.hub.until("request.decided").await;
+    assert_eq!((&again["approved"], again.get("seq")), (&json!(true), None));
+    world.kill().await;
+}
+
+#[tokio::test]
+async fn a_host_that_ends_leaves_no_turn_open_and_the_session_detached() {
+    let folder = folder();
+    let mut world = World::journaled(folder.path()).await;
+    let mut adapter = open(&mut world, "s").await;
+    world.hub.input("s", "a", "hello").await;
+    adapter.turn().await;
+    world.hub.until("turn.begin").await;
+    world.hub.hang_up().await;
+    let rest = world.hub.rest().await;
+    let end = rest.iter().find(|message| message["type"] == "turn.complete").unwrap();
+    assert_eq!((&end["turn_id"], &end["status"]), (&json!("a"), &json!("stopped")));
+    assert!(end["seq"].as_u64().is_some());
+    drop(adapter);
+    world.relay.await.unwrap();
+    drop(world.host);
+
+    let mut world = World::journaled(folder.path()).await;
+    let attached = attach(&mut world.hub, "s", end["seq"].as_u64().unwrap()).await;
+    assert_eq!((&attached["state"], &attached["last_seq"]), (&json!("detached"), &end["seq"]));
+    world
+        .hub
+        .say(json!({"type": "session.history", "session_id": "s", "request_id": "q", "from": 2, "to": 2}))
+        .await;
+    let history = world.hub.until("session.history.result").await;
+    assert_eq!(history["entries"].as_array().unwrap().len(), 1);
+    assert_eq!((&history["entries"][0]["seq"], history.get("next")), (&json!(2), None));
+    world.hub.say(json!({"type": "session.close", "session_id": "s"})).await;
+    attach(&mut world.hub, "s", 0).await;
+    let closed = entries_until(&mut world.hub, "session.closed").await;
+    assert_eq!(numbers(&closed).len() as u64, closed.last().unwrap()["seq"].as_u64().unwrap());
+    world.hub.input("s", "late", "x").await;
+    let refused = world.hub.until("turn.complete").await;
+    assert_eq!((&refused["turn_id"], refused.get("seq")), (&json!("late"), None));
+    world.kill().await;
+}
