@@ -10,12 +10,12 @@ use std::{
 
 use serde_json::Value;
 use trunkline_protocol::{
-    AdapterBody, AdapterKind, AdapterMessage, HostBody, HostKind, HostMessage, PermissionResponse, Unread,
-    schema,
+    AdapterBody, AdapterKind, AdapterMessage, HostBody, HostKind, HostMessage, HubKind, HubMessage,
+    PermissionResponse, RelayKind, RelayMessage, Unread, schema,
 };
 
 /// The families of clauses and how many each has.
-const FAMILIES: [(&str, usize); 11] = [
+const FAMILIES: [(&str, usize); 12] = [
     ("frame", 11),
     ("msg", 7),
     ("session", 8),
@@ -27,6 +27,7 @@ const FAMILIES: [(&str, usize); 11] = [
     ("flow", 3),
     ("large", 3),
     ("relay", 9),
+    ("journal", 10),
 ];
 
 fn crate_folder() -> &'static Path {
@@ -123,6 +124,59 @@ fn each_message_type_has_an_example() {
     let host = HostKind::ALL.iter().map(|kind| (true, kind.as_str().to_owned()));
     let adapter = AdapterKind::ALL.iter().map(|kind| (false, kind.as_str().to_owned()));
     assert_eq!(shown, host.chain(adapter).collect());
+}
+
+/// The number, epoch and time of an entry, taken out of it.
+fn without_number(entry: &mut Value) -> bool {
+    let members = entry.as_object_mut().unwrap();
+    let is_entry = members.contains_key("epoch") && members.contains_key("time");
+    if is_entry {
+        for name in ["seq", "epoch", "time"] {
+            assert!(members.remove(name).is_some(), "an entry has {name}: {members:?}");
+        }
+    }
+    is_entry
+}
+
+#[test]
+fn each_line_of_the_journal_is_read_and_written_as_it_stands() {
+    let schemas = [
+        schema::host_to_adapter(),
+        schema::hub_to_relay(),
+        schema::adapter_to_host(),
+        schema::relay_to_hub(),
+    ];
+    let [host, hub, adapter, relay] = schemas.map(|schema| jsonschema::validator_for(&schema).unwrap());
+    let (mut shown, mut numbers) = (BTreeSet::new(), Vec::new());
+    for line in blocks("journal").concat() {
+        let mut wanted: Value = serde_json::from_str(&line.text).unwrap();
+        let kind = wanted["type"].as_str().unwrap().to_owned();
+        let seq = wanted["seq"].as_u64();
+        if !line.from_host && kind != "session.attached" && without_number(&mut wanted) {
+            numbers.extend(seq);
+        }
+        let own = match line.from_host {
+            true => HubMessage::parse(&line.text).map(|message| message.to_line()),
+            false => RelayMessage::parse(&line.text).map(|message| message.to_line()),
+        };
+        let (written, validator) = match own {
+            Ok(written) => {
+                shown.insert(kind);
+                (written, if line.from_host { &hub } else { &relay })
+            }
+            Err(_) => (
+                line.rewritten().unwrap_or_else(|why| panic!("SPEC.md:{}: {why}", line.number)),
+                if line.from_host { &host } else { &adapter },
+            ),
+        };
+        let written: Value = serde_json::from_slice(&written).unwrap();
+        assert_eq!(written, wanted, "SPEC.md:{}", line.number);
+        validator.validate(&wanted).unwrap_or_else(|why| panic!("SPEC.md:{}: {why}", line.number));
+    }
+    let hub = HubKind::ALL.iter().map(|kind| kind.as_str().to_owned());
+    let relay = RelayKind::ALL.iter().map(|kind| kind.as_str().to_owned());
+    assert_eq!(shown, hub.chain(relay).collect());
+    assert_eq!(numbers, (1..=10).collect::<Vec<u64>>());
 }
 
 /// The options of reject kinds that the exchanges offer.

@@ -4,7 +4,10 @@ use std::{fs, sync::LazyLock};
 
 use proptest::prelude::*;
 use serde_json::{Map, Value};
-use trunkline_protocol::{AdapterKind, AdapterMessage, HostKind, HostMessage, Unread, schema};
+use trunkline_protocol::{
+    AdapterKind, AdapterMessage, HostKind, HostMessage, HubKind, HubMessage, RelayKind, RelayMessage, Unread,
+    schema,
+};
 
 use crate::checked_in::file;
 
@@ -13,15 +16,23 @@ use crate::checked_in::file;
 pub(crate) enum Way {
     HostToAdapter,
     AdapterToHost,
+    HubToRelay,
+    RelayToHub,
 }
 
 impl Way {
+    /// Those between a host and an adapter.
     pub(crate) const BOTH: [Self; 2] = [Self::HostToAdapter, Self::AdapterToHost];
+
+    pub(crate) const ALL: [Self; 4] =
+        [Self::HostToAdapter, Self::AdapterToHost, Self::HubToRelay, Self::RelayToHub];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::HostToAdapter => "host-to-adapter",
             Self::AdapterToHost => "adapter-to-host",
+            Self::HubToRelay => "hub-to-relay",
+            Self::RelayToHub => "relay-to-hub",
         }
     }
 
@@ -29,6 +40,8 @@ impl Way {
         match self {
             Self::HostToAdapter => HostKind::ALL.iter().map(|kind| kind.as_str()).collect(),
             Self::AdapterToHost => AdapterKind::ALL.iter().map(|kind| kind.as_str()).collect(),
+            Self::HubToRelay => HubKind::ALL.iter().map(|kind| kind.as_str()).collect(),
+            Self::RelayToHub => RelayKind::ALL.iter().map(|kind| kind.as_str()).collect(),
         }
     }
 
@@ -36,6 +49,8 @@ impl Way {
         match self {
             Self::HostToAdapter => schema::host_to_adapter(),
             Self::AdapterToHost => schema::adapter_to_host(),
+            Self::HubToRelay => schema::hub_to_relay(),
+            Self::RelayToHub => schema::relay_to_hub(),
         }
     }
 
@@ -44,6 +59,8 @@ impl Way {
         let line = match self {
             Self::HostToAdapter => HostMessage::parse(line)?.to_line(),
             Self::AdapterToHost => AdapterMessage::parse(line)?.to_line(),
+            Self::HubToRelay => HubMessage::parse(line)?.to_line(),
+            Self::RelayToHub => RelayMessage::parse(line)?.to_line(),
         };
         Ok(String::from_utf8(line).expect("messages are text"))
     }
@@ -75,7 +92,7 @@ impl Example {
 }
 
 pub(crate) static EXAMPLES: LazyLock<Vec<Example>> = LazyLock::new(|| {
-    let types = Way::BOTH.into_iter().flat_map(|way| way.types().into_iter().map(move |kind| (way, kind)));
+    let types = Way::ALL.into_iter().flat_map(|way| way.types().into_iter().map(move |kind| (way, kind)));
     let examples = types.map(|(way, kind)| {
         let path = Example::path(way, kind);
         let text = fs::read_to_string(file(&path)).unwrap_or_else(|error| panic!("{path}: {error}"));

@@ -3,7 +3,7 @@
 use std::fs;
 
 use serde_json::Value;
-use trunkline_protocol::{AdapterMessage, HostMessage};
+use trunkline_protocol::{AdapterMessage, HostMessage, HubMessage, RelayMessage};
 
 use crate::{
     checked_in::{check, file},
@@ -38,6 +38,16 @@ fn what_is_written_reads_back_as_the_same_message() {
                     let again = String::from_utf8(message.to_line()).unwrap();
                     assert_eq!(AdapterMessage::parse(again.trim_end()), Ok(message), "{line}");
                 }
+                Way::HubToRelay => {
+                    let message = HubMessage::parse(line).unwrap();
+                    let again = String::from_utf8(message.to_line()).unwrap();
+                    assert_eq!(HubMessage::parse(again.trim_end()), Ok(message), "{line}");
+                }
+                Way::RelayToHub => {
+                    let message = RelayMessage::parse(line).unwrap();
+                    let again = String::from_utf8(message.to_line()).unwrap();
+                    assert_eq!(RelayMessage::parse(again.trim_end()), Ok(message), "{line}");
+                }
             }
         }
     }
@@ -60,7 +70,7 @@ fn each_member_comes_back_alone() {
 
 #[test]
 fn no_golden_file_is_left_over() {
-    for way in Way::BOTH {
+    for way in Way::ALL {
         let folder = file(&format!("tests/golden/{}", way.name()));
         let mut found: Vec<String> = fs::read_dir(folder)
             .unwrap()

@@ -1,7 +1,10 @@
 //! The first read of a line, by which a host decides before it reads the rest.
 
 use proptest::prelude::*;
-use trunkline_protocol::{AdapterBody, AdapterKind, Head, HostBody, HostKind, SessionId, Unread, Why};
+use trunkline_protocol::{
+    AdapterBody, AdapterKind, Body, Envelope, Head, HostBody, HostKind, HubBody, RelayBody, SessionId,
+    TurnId, Unread, Why,
+};
 
 use crate::examples::{EXAMPLES, Way, message};
 
@@ -54,16 +57,19 @@ fn the_type_is_judged_by_the_direction() {
     assert_eq!(pong.kind_of::<AdapterBody>(), Ok(AdapterKind::Pong));
 }
 
+fn ids<B: Body>(message: Result<Envelope<B>, Unread>) -> (SessionId, Option<TurnId>) {
+    let message = message.unwrap();
+    (message.session_id, message.turn_id)
+}
+
 fn agrees(way: Way, line: &str) {
     let head = Head::read(line).unwrap();
     let (session_id, turn_id) = (head.session_id.to_string(), head.turn_id.as_deref().map(str::to_owned));
     let (of_message, turn_of_message) = match way {
-        Way::HostToAdapter => {
-            head.message::<HostBody>().map(|message| (message.session_id, message.turn_id)).unwrap()
-        }
-        Way::AdapterToHost => {
-            head.message::<AdapterBody>().map(|message| (message.session_id, message.turn_id)).unwrap()
-        }
+        Way::HostToAdapter => ids(head.message::<HostBody>()),
+        Way::AdapterToHost => ids(head.message::<AdapterBody>()),
+        Way::HubToRelay => ids(head.message::<HubBody>()),
+        Way::RelayToHub => ids(head.message::<RelayBody>()),
     };
     assert_eq!(session_id, of_message.as_str());
     assert_eq!(turn_id.as_deref(), turn_of_message.as_ref().map(|id| id.as_str()));
