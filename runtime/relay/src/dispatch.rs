@@ -17,8 +17,8 @@ use trunkline_host::{EventDelivery, Host, OpenError, Session, SessionOptions, co
 use trunkline_pipe::Key;
 use trunkline_protocol::{
     AdapterBody, AdapterInfo, AdapterMessage, Capabilities, Category, ClosedReason, Envelope, ErrorEvent,
-    Extensions, Failure, HostBody, HostMessage, HubMessage, Item, MIN_MAX_LINE, Meta, PROTOCOL, Pong, RequestId,
-    SessionClosed, SessionId, SessionInfo, SessionReady, SessionStart, SessionsListResult, Unread,
+    Extensions, Failure, HostBody, HostMessage, HubMessage, Item, MIN_MAX_LINE, Meta, PROTOCOL, Pong,
+    RequestId, SessionClosed, SessionId, SessionInfo, SessionReady, SessionStart, SessionsListResult, Unread,
     line_limit,
     rules::{SessionPhase, SessionRule, from_host},
     session_named_in,

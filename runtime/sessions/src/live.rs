@@ -385,7 +385,7 @@ impl Live {
 
     /// Tells one listener something that is no entry.
     fn tell<B: Body>(&mut self, listener: ListenerNo, turn: Option<TurnId>, body: B) {
-        let message = Envelope { session_id: self.id.clone(), turn_id: turn, meta: None, body };
+        let message = Envelope { session_id: self.id.clone(), turn_id: turn, meta: None, large: None, body };
         self.tell_line(listener, message.to_line());
     }
 

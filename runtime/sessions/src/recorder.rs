@@ -72,7 +72,7 @@ impl<T> Recorder<T> {
 
     /// Writes an entry, and says its number.
     pub(crate) fn entry<B: Body>(&mut self, turn: Option<TurnId>, body: B, meta: Option<Meta>) -> u64 {
-        let message = Envelope { session_id: self.id.clone(), turn_id: turn, meta, body };
+        let message = Envelope { session_id: self.id.clone(), turn_id: turn, meta, large: None, body };
         message.write(&mut self.lines);
         // In place of the brace and the line's end.
         self.lines.truncate(self.lines.len() - 2);

@@ -25,7 +25,7 @@ impl Live {
         match kind {
             EventKind::Info(info) => self.learn(*info, turn, meta),
             EventKind::File(file) => {
-                self.say(turn, FileOutput::from(file), meta);
+                self.say(turn, FileOutput::from(*file), meta);
             }
             EventKind::Permission(permission) => {
                 let request = permission.request().clone();
