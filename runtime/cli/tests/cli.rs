@@ -13,6 +13,7 @@ mod cli {
     mod facts;
     mod hostile;
     mod import;
+    mod journal;
     mod lists;
     mod overrides;
     mod pages;

@@ -41,6 +41,7 @@
 mod counters;
 mod directory;
 mod dispatch;
+mod doors;
 mod journaled;
 mod options;
 mod serve;

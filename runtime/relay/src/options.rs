@@ -1,5 +1,7 @@
 //! How a relay presents itself.
 
+use std::path::PathBuf;
+
 use trunkline_protocol::{MAX_LINE, ToolsAsOutput};
 use trunkline_sessions::Sessions;
 
@@ -16,6 +18,10 @@ pub struct RelayOptions {
     pub max_line: usize,
     /// Whether tools are shown to a hub without `events` ([ext.3]).
     pub tools_as_output: ToolsAsOutput,
+    /// The sockets on which further hubs are taken, besides stdin and stdout.
+    pub sockets: Vec<PathBuf>,
+    /// Whether the relay stays when stdin ends, for the hubs of its sockets.
+    pub stays: bool,
     /// The sessions of a journal, which hubs that know `journal` get ([journal.1]).
     pub sessions: Option<Sessions>,
 }
@@ -27,6 +33,8 @@ impl Default for RelayOptions {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             max_line: MAX_LINE,
             tools_as_output: ToolsAsOutput::No,
+            sockets: Vec::new(),
+            stays: false,
             sessions: None,
         }
     }
@@ -51,6 +59,20 @@ impl RelayOptions {
     #[must_use]
     pub fn sessions(mut self, sessions: Sessions) -> Self {
         self.sessions = Some(sessions);
+        self
+    }
+
+    /// With a socket on which further hubs are taken: those of this user, and no process of an agent.
+    #[must_use]
+    pub fn socket(mut self, path: impl Into<PathBuf>) -> Self {
+        self.sockets.push(path.into());
+        self
+    }
+
+    /// That stays when stdin ends, until it is told to stop.
+    #[must_use]
+    pub fn stays(mut self) -> Self {
+        self.stays = true;
         self
     }
 

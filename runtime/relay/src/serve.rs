@@ -2,6 +2,7 @@
 
 use std::{
     future::Future,
+    io,
     pin::{Pin, pin},
     sync::Arc,
     time::Duration,
@@ -15,7 +16,9 @@ use tokio::{
 use trunkline_host::{Host, config::StopSteps};
 use trunkline_protocol::LineReader;
 
-use crate::{Counters, RelayOptions, dispatch::Dispatch, upstream::Upstream};
+use trunkline_sessions::Sessions;
+
+use crate::{Counters, RelayOptions, dispatch::Dispatch, session::Common, upstream::Upstream};
 
 /// For how long the hub is still written to after the end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -110,12 +113,71 @@ async fn run(
     mut stop: Boxed<'_, ()>,
     hung_up: Boxed<'_, ()>,
 ) -> Report {
+    let sessions = options.sessions.clone();
+    let talked = talk(&host, &mut reader, writer, options, &mut stop, hung_up).await;
+    end(&host, sessions, talked.last_words()).await
+}
+
+/// Shuts the host down, and its journal, while a hub gets its last words.
+pub(crate) async fn end<T>(
+    host: &Host,
+    sessions: Option<Sessions>,
+    last_words: impl Future<Output = T>,
+) -> T {
+    let stored = async {
+        if let Some(sessions) = sessions {
+            sessions.shutdown().await;
+        }
+    };
+    tokio::join!(last_words, host.shutdown_within(Some(STEPS)), stored).0
+}
+
+/// A hub that nothing more is taken from.
+pub(crate) struct Talked {
+    pub(crate) ended: Ended,
+    sessions: crate::dispatch::Sessions,
+    /// Those who listen to sessions of the journal for it.
+    listeners: JoinSet<()>,
+    common: Arc<Common>,
+    upstream: Arc<Upstream>,
+    writing: JoinSet<io::Result<()>>,
+}
+
+impl Talked {
+    /// Lets the sessions of the journal go, which stay.
+    pub(crate) fn detach(mut self) -> Self {
+        self.listeners.abort_all();
+        self
+    }
+
+    /// Tells what still happens in its sessions, for a second at most. In vain where the hub does not read.
+    pub(crate) async fn last_words(mut self) -> Report {
+        let told = async {
+            while self.sessions.join_next().await.is_some() {}
+            while self.listeners.join_next().await.is_some() {}
+            self.upstream.finish();
+            // Broken or whole, the writing is over.
+            while self.writing.join_next().await.is_some() {}
+        };
+        let _ = timeout(LAST_WORDS, told).await;
+        Report { ended: self.ended, counters: self.common.counters.snapshot() }
+    }
+}
+
+/// Serves a hub until its messages end, `stop` resolves or the output breaks.
+pub(crate) async fn talk(
+    host: &Host,
+    reader: &mut Input<'_>,
+    writer: Output,
+    options: RelayOptions,
+    stop: &mut Boxed<'_, ()>,
+    hung_up: Boxed<'_, ()>,
+) -> Talked {
     host.stand_by();
     let upstream = Arc::new(Upstream::default());
     let mut writing = JoinSet::new();
     writing.spawn(upstream.clone().write(writer));
     let mut lines = LineReader::of_peer(options.max_line);
-    let journaled = options.sessions.clone();
     let mut dispatch = Dispatch::new(host.clone(), options, upstream.clone());
     let mut last_wait = pin!(async {
         hung_up.await;
@@ -129,7 +191,7 @@ async fn run(
         // taken ([relay.6]), so its end of input is not found by reading.
         let read = tokio::select! {
             biased;
-            () = &mut stop => break Ended::Stopped,
+            () = &mut *stop => break Ended::Stopped,
             _ = writing.join_next() => break Ended::BrokenOutput,
             () = dispatch.task_ended() => continue,
             () = &mut last_wait, if !upstream.is_answered() => break Ended::EndOfInput,
@@ -158,21 +220,7 @@ async fn run(
             dispatch.take(item).await;
         }
     };
-    tracing::debug!(?ended, "the relay ends");
-    let (mut sessions, mut listeners, common) = dispatch.close();
-    let above = timeout(LAST_WORDS, async {
-        while sessions.join_next().await.is_some() {}
-        while listeners.join_next().await.is_some() {}
-        upstream.finish();
-        // Broken or whole, the writing is over.
-        while writing.join_next().await.is_some() {}
-    });
-    // In vain for those that are left: the hub does not read.
-    let stored = async {
-        if let Some(sessions) = journaled {
-            sessions.shutdown().await;
-        }
-    };
-    let _ = tokio::join!(above, host.shutdown_within(Some(STEPS)), stored).0;
-    Report { ended, counters: common.counters.snapshot() }
+    tracing::debug!(?ended, "the hub has gone");
+    let (sessions, listeners, common) = dispatch.close();
+    Talked { ended, sessions, listeners, common, upstream, writing }
 }

@@ -14,7 +14,11 @@ use tokio::{
 use trunkline_host::Host;
 use trunkline_pipe::take_stdio;
 
-use crate::{RelayOptions, Report, serve::serve_pipes};
+use crate::{
+    Ended, RelayOptions, Report,
+    doors::Doors,
+    serve::{Boxed, end, talk},
+};
 
 /// The first descriptor that is not a standard one.
 const FIRST_FREE: i32 = 3;
@@ -22,29 +26,45 @@ const FIRST_FREE: i32 = 3;
 /// How often the end of an input is looked for that is not read for the moment.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Serves the hub that holds the other ends of stdin and stdout, until stdin ends, SIGTERM or SIGINT comes, or stdout
-/// breaks: the whole of `trunkline serve`. Takes both descriptors for the rest of the process's life.
+/// Serves the hub that holds the other ends of stdin and stdout, and those that connect to the options' sockets, until
+/// stdin ends, SIGTERM or SIGINT comes, or stdout breaks: the whole of `trunkline serve`. With
+/// [`stays`](RelayOptions::stays) only a signal ends it. Takes both descriptors for the rest of the process's life.
 ///
 /// A terminal or file as stdin is read by a thread that cannot be interrupted: end the process after this, rather than
 /// wait for the runtime to.
 ///
 /// # Errors
-/// When the descriptors or the signals cannot be taken. The relay's own end is never an error.
+/// When the descriptors, the signals or a socket cannot be taken. The relay's own end is never an error.
 ///
 /// # Panics
 /// Outside a tokio runtime with I/O and time.
 pub async fn serve_stdio(host: Host, options: RelayOptions) -> io::Result<Report> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let mut doors = Doors::open(&host, &options)?;
     // A second handle to the input, to see its end while nothing is read.
     let hung_up = fcntl_dupfd_cloexec(stdin(), FIRST_FREE)?;
-    let (reader, writer) = take_stdio()?;
-    let stop = async move {
+    let (mut reader, writer) = take_stdio()?;
+    let mut stop: Boxed<'_, ()> = Box::pin(async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
+    });
+    let (sessions, stays) = (options.sessions.clone(), options.stays);
+    let hung_up = Box::pin(closed_above(hung_up));
+    let talked = talk(&host, &mut reader, writer, options, &mut stop, hung_up).await;
+    let last_words: Boxed<'_, Report> = if stays && talked.ended != Ended::Stopped {
+        let report = talked.detach().last_words().await;
+        stop.await;
+        Box::pin(std::future::ready(report))
+    } else {
+        Box::pin(talked.last_words())
     };
-    Ok(serve_pipes(host, reader, writer, options, Box::pin(stop), Box::pin(closed_above(hung_up))).await)
+    let all = async {
+        let (report, ()) = tokio::join!(last_words, doors.close());
+        report
+    };
+    Ok(end(&host, sessions, all).await)
 }
 
 /// Resolves when the hub has closed the input, however much of it is unread; never for what is not a pipe or socket.

@@ -92,6 +92,7 @@ impl Facts {
         for mark in journal.marks(key)? {
             let turn = String::from_utf8(mark).ok().and_then(|turn| TurnId::new(turn).ok());
             let open = turn.and_then(|turn| facts.open.turns.iter_mut().find(|open| open.id.0 == turn));
+            facts.was_served = true;
             if let Some(open) = open
                 && open.reached == Reached::Journal
             {

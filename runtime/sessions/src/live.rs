@@ -460,9 +460,7 @@ impl Live {
             SessionOptions { id: Some(self.id.clone()), start, meta, delivery: EventDelivery::Merged };
         let session = self.host.open(&self.facts.agent, options).map_err(|error| ends::refusal(&error))?;
         self.session = Some(session.clone());
-        if self.facts.was_served {
-            self.reopened(resumes);
-        }
+        self.reopened(resumes);
         Ok(session)
     }
 

@@ -15,6 +15,9 @@ use crate::{
     target::Target,
 };
 
+/// The socket in the folder of a journal.
+const SOCKET: &str = "host.sock";
+
 /// Serves every configured agent over stdin and stdout, to a hub in any language
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -58,6 +61,17 @@ pub(crate) struct Serve {
     /// process on the same folder. See docs/sessions.md.
     #[arg(long, value_name = "FOLDER")]
     journal: Option<PathBuf>,
+
+    /// Takes further hubs on a socket, and stays when stdin ends, until SIGTERM
+    ///
+    /// The socket is this user's alone, and no process that an agent started may connect to it.
+    #[arg(long, value_name = "unix:PATH", value_parser = socket)]
+    listen: Option<PathBuf>,
+}
+
+fn socket(text: &str) -> Result<PathBuf, String> {
+    let path = text.strip_prefix("unix:").filter(|path| !path.is_empty());
+    path.map(PathBuf::from).ok_or_else(|| "only `unix:PATH` is known".to_owned())
 }
 
 impl Serve {
@@ -70,11 +84,15 @@ impl Serve {
         let tools = if self.tools_as_output { ToolsAsOutput::Yes } else { ToolsAsOutput::No };
         let mut options = RelayOptions::default().tools_as_output(tools);
         if let Some(folder) = self.journal {
-            options = options.sessions(open_journal(chosen.host.clone(), folder).await?);
+            let socket = folder.join(SOCKET);
+            options = options.sessions(open_journal(chosen.host.clone(), folder).await?).socket(socket);
+        }
+        if let Some(socket) = self.listen {
+            options = options.socket(socket).stays();
         }
         let report = trunkline_relay::serve_stdio(chosen.host, options)
             .await
-            .context("failed to take stdin and stdout for the protocol")?;
+            .context("failed to take stdin, stdout and its sockets for the protocol")?;
         tracing::info!(?report, "the relay has ended");
         Ok(exit::OK)
     }

@@ -175,7 +175,9 @@ impl Live {
             self.running = None;
             return self.end_turn(turn, ends::stopped(reason, Delivered::No), None);
         }
-        let end = match self.agent() {
+        let opened = self.agent();
+        self.facts.was_served = true;
+        let end = match opened {
             Err(closed) => ends::never_sent(&closed),
             Ok(session) => match session.send(input) {
                 Ok(given) => {

@@ -142,11 +142,13 @@ impl Live {
         self.write_facts();
     }
 
-    /// A session that an agent has served before was opened again. What the agent remembers it says itself, or it
-    /// remembers nothing.
+    /// The session was opened for the agent again. What the agent remembers it says itself, or it remembers nothing;
+    /// where it never got an input there is nothing to remember.
     pub(super) fn reopened(&mut self, resumes: bool) {
         self.is_context_open = true;
-        if !resumes {
+        if !self.facts.was_served {
+            self.tell_context(Context::Kept);
+        } else if !resumes {
             self.tell_context(Context::Lost);
         }
     }

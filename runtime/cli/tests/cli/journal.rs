@@ -1,0 +1,332 @@
+//! `serve --journal`: hubs and hosts are killed, and nothing is lost, doubled or changed.
+
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, BufReader, Lines, Read, Write},
+    os::unix::{fs::PermissionsExt, net::UnixStream},
+    path::Path,
+    process::{Child, ChildStdin, ChildStdout, Stdio},
+};
+
+use serde_json::{Value, json};
+
+use super::Home;
+
+/// What a hub of a journal names.
+const JOURNAL: [&str; 4] = ["turns", "events", "control", "journal"];
+
+/// A host with a journal, and the hub's ends of its pipes.
+struct Serving {
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Serving {
+    fn new(home: &Home, more: &[&str]) -> Self {
+        let mut arguments = vec!["serve", "--journal", "journal"];
+        arguments.extend(more);
+        let mut child = home.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { input: child.stdin.take(), lines, child }
+    }
+
+    /// Says a message. One that is killed does not hear it.
+    fn say(&mut self, message: &Value) {
+        let _ = writeln!(self.input.as_mut().unwrap(), "{message}");
+    }
+
+    fn hear(&mut self) -> Option<(Value, String)> {
+        let line = self.lines.next()?.ok()?;
+        Some((serde_json::from_str(&line).ok()?, line))
+    }
+
+    fn until(&mut self, kind: &str) -> Value {
+        loop {
+            let (message, _) = self.hear().expect("the host has more to say");
+            if message["type"] == kind {
+                return message;
+            }
+        }
+    }
+
+    fn kill(mut self) -> Vec<(Value, String)> {
+        self.child.kill().unwrap();
+        let mut rest = Vec::new();
+        while let Some(heard) = self.hear() {
+            rest.push(heard);
+        }
+        self.child.wait().unwrap();
+        rest
+    }
+
+    /// Ends it in order.
+    fn end(mut self) {
+        self.input = None;
+        while self.hear().is_some() {}
+        let code = self.child.wait().unwrap().code();
+        let mut said = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert_eq!(code, Some(0), "{said}");
+    }
+}
+
+fn start(id: &str) -> Value {
+    json!({"type": "session.start", "session_id": id, "protocol": 1, "extensions": JOURNAL})
+}
+
+fn attach(id: &str, after: u64) -> Value {
+    json!({"type": "session.attach", "session_id": id, "after": after, "protocol": 1, "extensions": JOURNAL})
+}
+
+fn input(id: &str, name: &str, content: &str) -> Value {
+    json!({"type": "user.input", "session_id": id, "turn_id": format!("t-{name}"),
+        "message_id": format!("m-{name}"), "content": content})
+}
+
+/// What a hub knows of a session: each entry as its line.
+#[derive(Default)]
+struct Known {
+    entries: BTreeMap<u64, String>,
+    /// The inputs that were said to be accepted, by their ids.
+    accepted: BTreeMap<String, u64>,
+}
+
+impl Known {
+    /// Takes what was heard. An entry that is heard again is the same.
+    fn take(&mut self, message: &Value, line: &str) {
+        let seq = message["seq"].as_u64();
+        match (message["type"].as_str().unwrap(), seq) {
+            ("input.result", Some(seq)) => {
+                self.accepted.insert(message["message_id"].as_str().unwrap().to_owned(), seq);
+            }
+            (_, Some(seq)) => {
+                assert!(message["epoch"].is_u64(), "{line}");
+                if let Some(before) = self.entries.insert(seq, line.to_owned()) {
+                    assert_eq!(before, line, "an entry is the same each time");
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn last(&self) -> u64 {
+        self.entries.last_key_value().map_or(0, |(seq, _)| *seq)
+    }
+}
+
+/// Kills a host this often, each time after another number of lines. `TRUNKLINE_KILLS=200` is the long form.
+fn kills() -> u64 {
+    std::env::var("TRUNKLINE_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(12)
+}
+
+#[test]
+fn a_host_that_is_killed_anywhere_loses_doubles_and_changes_nothing() {
+    let home = Home::new();
+    let mut known = Known::default();
+    let mut sent = 0;
+    for round in 0..kills() {
+        let mut host = Serving::new(&home, &[]);
+        if round == 0 {
+            host.say(&start("s"));
+        } else {
+            host.say(&attach("s", known.last()));
+        }
+        // Behind the attach, at once: what was not answered is said again, then new ones.
+        for number in sent.max(1) - 1..sent + 3 {
+            host.say(&input("s", &number.to_string(), &format!("/burst {} 20", 14 + number % 5)));
+        }
+        sent += 3;
+        // The first is killed when the session is there.
+        let stop_at = if round == 0 { 3 } else { round * 7 % 40 };
+        for _ in 0..stop_at {
+            let Some((message, line)) = host.hear() else { break };
+            assert_ne!(message["type"], "session.refused", "{line}");
+            known.take(&message, &line);
+        }
+        for (message, line) in host.kill() {
+            known.take(&message, &line);
+        }
+    }
+
+    let mut host = Serving::new(&home, &[]);
+    host.say(&attach("s", 0));
+    host.say(&input("s", "last", "the last"));
+    let mut all = BTreeMap::new();
+    let (mut begun, mut ended) = (BTreeMap::new(), BTreeMap::new());
+    let mut was_resumed = true;
+    loop {
+        let (message, line) = host.hear().unwrap();
+        known.take(&message, &line);
+        let Some(seq) =
+            message["seq"].as_u64().filter(|_| message["epoch"].is_u64() && message["time"].is_string())
+        else {
+            continue;
+        };
+        assert_eq!(seq, all.len() as u64 + 1, "no number is missing or doubled");
+        all.insert(seq, line);
+        let turn = message["turn_id"].as_str().unwrap_or_default().to_owned();
+        match message["type"].as_str().unwrap() {
+            "turn.begin" => {
+                let id = message["message_id"].as_str().unwrap().to_owned();
+                assert_eq!(begun.insert(id, (turn, seq)), None, "an input is one turn");
+            }
+            "turn.complete" => {
+                assert_eq!(
+                    ended.insert(turn.clone(), message.clone()).map(|end| end["seq"].clone()),
+                    None,
+                    "a turn has one end"
+                );
+                if turn == "t-last" {
+                    assert_eq!(message["status"], "completed");
+                    break;
+                }
+            }
+            "host.fact" if message["fact"] == "host_restarted" => was_resumed = false,
+            "host.fact" if message["fact"] == "resumed" => was_resumed = true,
+            "output" => assert!(was_resumed, "context is told before the first output"),
+            _ => {}
+        }
+    }
+    assert_eq!(all, known.entries, "what was live is what is read again");
+    for (id, seq) in &known.accepted {
+        assert_eq!(begun.get(id).map(|(_, seq)| seq), Some(seq), "an accepted input is known: {id}");
+    }
+    for (turn, _) in begun.values() {
+        let end = &ended[turn];
+        if end["error"]["category"] == "host_restart" {
+            assert!(["yes", "no", "unknown"].contains(&end["delivered"].as_str().unwrap()));
+        }
+    }
+    host.end();
+}
+
+#[test]
+fn a_second_host_is_refused_with_the_pid_of_the_first() {
+    let home = Home::new();
+    let mut host = Serving::new(&home, &[]);
+    host.say(&start("s"));
+    host.until("host.fact");
+    let refused = home.run(["serve", "--journal", "journal"]);
+    assert_ne!(refused.code, Some(0));
+    refused.must_say(&format!("is in use by the process {}", host.child.id()));
+    host.end();
+}
+
+/// A hub on the socket of a host.
+struct Socket {
+    stream: UnixStream,
+    lines: Lines<BufReader<UnixStream>>,
+}
+
+impl Socket {
+    fn new(path: &Path) -> Self {
+        let stream = UnixStream::connect(path).unwrap();
+        let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+        Self { stream, lines }
+    }
+
+    fn say(&mut self, message: &Value) {
+        writeln!(self.stream, "{message}").unwrap();
+    }
+
+    fn until(&mut self, kind: &str) -> Value {
+        loop {
+            let line = self.lines.next().expect("the host has more to say").unwrap();
+            let message: Value = serde_json::from_str(&line).unwrap();
+            if message["type"] == kind {
+                return message;
+            }
+        }
+    }
+}
+
+#[test]
+fn two_hubs_race_for_permissions_and_one_decides_each() {
+    let home = Home::new();
+    let mut host = Serving::new(&home, &["--listen", "unix:door"]);
+    host.say(&start("s"));
+    host.until("host.fact");
+    let door = home.path().join("door");
+    assert_eq!(std::fs::metadata(&door).unwrap().permissions().mode() & 0o777, 0o600);
+    let (mut one, mut two) = (Socket::new(&door), Socket::new(&home.path().join("journal/host.sock")));
+    // The first hub goes; the session stays.
+    host.input = None;
+    let races = kills() * 5;
+    let mut names = [Value::Null, Value::Null];
+    for (hub, name) in [&mut one, &mut two].into_iter().zip(&mut names) {
+        hub.say(&attach("s", 0));
+        *name = hub.until("session.attached")["listener"].clone();
+    }
+    for race in 0..races {
+        one.say(&input("s", &race.to_string(), "/tool ls"));
+        let asked = [one.until("permission.request"), two.until("permission.request")];
+        assert_eq!(asked[0], asked[1]);
+        let answer = |approved: bool| {
+            json!({"type": "permission.response", "session_id": "s", "request_id": asked[0]["request_id"],
+                "approved": approved})
+        };
+        let writers = [(&mut one, race % 2 == 0), (&mut two, race % 2 == 1)];
+        std::thread::scope(|scope| {
+            for (hub, approved) in writers {
+                let answer = answer(approved);
+                scope.spawn(move || hub.say(&answer));
+            }
+        });
+        let decided = [one.until("request.decided"), two.until("request.decided")];
+        // Both read the same decision; who was late is answered by it, once more and without a number.
+        assert_eq!(decided[0]["by"], decided[1]["by"]);
+        assert_eq!(decided[0]["approved"], decided[1]["approved"]);
+        assert!(names.contains(&decided[0]["by"]));
+        let won = names.iter().position(|name| *name == decided[0]["by"]).unwrap();
+        assert_eq!(decided[0]["approved"], json!((won == 0) == (race % 2 == 0)));
+        one.until("turn.complete");
+        two.until("turn.complete");
+    }
+    rustix::process::kill_process(
+        rustix::process::Pid::from_child(&host.child),
+        rustix::process::Signal::TERM,
+    )
+    .unwrap();
+    assert_eq!(host.child.wait().unwrap().code(), Some(0));
+    assert!(!door.exists());
+}
+
+#[test]
+fn an_agent_and_its_children_may_not_enter_by_the_socket() {
+    let home = Home::new();
+    let adapter = home.file(
+        "intruder.py",
+        r#"
+import json, os, socket, subprocess, sys
+try:
+    door = socket.socket(socket.AF_UNIX)
+    door.connect(sys.argv[1])
+    door.sendall(b'{"type":"agents.list","session_id":"","request_id":"q"}\n')
+    told = door.recv(100) or b'refused'
+except OSError as error:
+    told = b'refused'
+if len(sys.argv) > 2:
+    print(told.decode(), flush=True)
+    sys.exit()
+child = subprocess.run([sys.executable, sys.argv[0], sys.argv[1], 'child'], capture_output=True, text=True)
+for line in sys.stdin:
+    message = json.loads(line)
+    if message['type'] == 'user.input':
+        said = told.decode() + ' ' + child.stdout.strip()
+        print(json.dumps({'type': 'output', 'session_id': message['session_id'], 'content': said}), flush=True)
+        print(json.dumps({'type': 'turn.complete', 'session_id': message['session_id']}), flush=True)
+"#,
+    );
+    let door = home.path().join("journal/host.sock");
+    let command = shell_words::join(["python3", adapter.to_str().unwrap(), door.to_str().unwrap()]);
+    let mut host = Serving::new(&home, &["--adapter", &command]);
+    host.say(&start("s"));
+    host.say(&input("s", "a", "hello"));
+    assert_eq!(host.until("output")["content"], "refused refused");
+    // One who is no child of the host gets an answer.
+    let mut hub = Socket::new(&door);
+    hub.say(&json!({"type": "agents.list", "session_id": "", "request_id": "q"}));
+    hub.until("agents.list.result");
+    host.end();
+}
