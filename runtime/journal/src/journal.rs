@@ -215,6 +215,17 @@ impl Journal {
         Ok((Self { shared, closer: Arc::new(closer) }, opened))
     }
 
+    /// Opens the journal of a folder to be read alone, as it is at this moment. Takes no lock, so that it may be in use,
+    /// and begins no epoch. What is put is not stored.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn look(folder: &Path) -> Result<Self, OpenError> {
+        let shared = opening::look(folder)?;
+        let closer = Closer { shared: shared.clone(), thread: Mutex::new(None) };
+        Ok(Self { shared, closer: Arc::new(closer) })
+    }
+
     /// The folder.
     #[must_use]
     pub fn folder(&self) -> &Path {

@@ -50,6 +50,15 @@ struct Format {
     salt: String,
 }
 
+/// What happens to a sorted directory that is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// It is written.
+    Written,
+    /// It stays missing: the journal may be another process's.
+    Left,
+}
+
 /// What the log holds, as it was read.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
@@ -76,7 +85,7 @@ pub(crate) fn open(
     })?;
     let salt = format(folder)?;
     let head = head::read(folder).map_err(failed("read"))?;
-    let mut log = read_log(folder).map_err(failed("read"))?;
+    let mut log = read_log(folder, Missing::Written).map_err(failed("read"))?;
     if let Some(head) = head.filter(|head| head.block > log.index.block) {
         let missing = Damage::MissingEnd { from: log.index.block + 1, to: head.block };
         log.damaged.push(Damaged { session: None, damage: missing });
@@ -125,6 +134,29 @@ pub(crate) fn open(
     Ok((shared, thread, opened))
 }
 
+/// Reads a journal as it is, and changes nothing.
+pub(crate) fn look(folder: &Path) -> Result<Arc<Shared>, OpenError> {
+    let failed = |source| OpenError::Io { folder: folder.to_owned(), what: "read", source };
+    let salt = match fs::read(folder.join(FORMAT)) {
+        Ok(bytes) => known_format(folder, &bytes)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(OpenError::NoJournal { folder: folder.to_owned() });
+        }
+        Err(source) => return Err(failed(source)),
+    };
+    let log = read_log(folder, Missing::Left).map_err(failed)?;
+    let gathered = Gathered { is_over: true, ..Gathered::default() };
+    Ok(Arc::new(Shared {
+        folder: folder.to_owned(),
+        options: Options::default(),
+        epoch: log.index.epoch,
+        salt: hmac_sha256::Hash::hash(salt.as_bytes()),
+        gathered: Mutex::new(gathered),
+        more: Condvar::new(),
+        index: Mutex::new(log.index),
+    }))
+}
+
 fn make_folder(folder: &Path) -> io::Result<()> {
     if !folder.is_dir() {
         return DirBuilder::new().recursive(true).mode(0o700).create(folder);
@@ -142,13 +174,7 @@ fn format(folder: &Path) -> Result<String, OpenError> {
     let path = folder.join(FORMAT);
     let io = |what| move |source| OpenError::Io { folder: folder.to_owned(), what, source };
     match fs::read(&path) {
-        Ok(bytes) => match serde_json::from_slice::<Format>(&bytes) {
-            Ok(Format { format, .. }) if format > KNOWN => {
-                Err(OpenError::Newer { folder: folder.to_owned(), found: format, known: KNOWN })
-            }
-            Ok(Format { salt, .. }) => Ok(salt),
-            Err(_) => Err(OpenError::NoJournal { folder: folder.to_owned() }),
-        },
+        Ok(bytes) => known_format(folder, &bytes),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             if !numbers(folder).map_err(io("read"))?.is_empty() {
                 return Err(OpenError::NoJournal { folder: folder.to_owned() });
@@ -162,6 +188,16 @@ fn format(folder: &Path) -> Result<String, OpenError> {
     }
 }
 
+fn known_format(folder: &Path, bytes: &[u8]) -> Result<String, OpenError> {
+    match serde_json::from_slice::<Format>(bytes) {
+        Ok(Format { format, .. }) if format > KNOWN => {
+            Err(OpenError::Newer { folder: folder.to_owned(), found: format, known: KNOWN })
+        }
+        Ok(Format { salt, .. }) => Ok(salt),
+        Err(_) => Err(OpenError::NoJournal { folder: folder.to_owned() }),
+    }
+}
+
 /// The numbers of the segments of a folder.
 pub(crate) fn numbers(folder: &Path) -> io::Result<BTreeSet<u32>> {
     fs::read_dir(folder)?
@@ -171,7 +207,7 @@ pub(crate) fn numbers(folder: &Path) -> io::Result<BTreeSet<u32>> {
 }
 
 /// Reads the log: the checkpoint, and each segment that it does not have.
-pub(crate) fn read_log(folder: &Path) -> io::Result<Log> {
+pub(crate) fn read_log(folder: &Path, missing: Missing) -> io::Result<Log> {
     let mut log = Log { newest: (1, 0), ..Log::default() };
     let numbers = numbers(folder)?;
     let checkpoint = match fs::read(folder.join(CHECKPOINT)) {
@@ -187,18 +223,24 @@ pub(crate) fn read_log(folder: &Path) -> io::Result<Log> {
     log.index = checkpoint.unwrap_or_default();
     log.index.segments.retain(|number, _| numbers.contains(number));
     for number in numbers.range(from..).copied() {
-        log.read_segment(folder, number, numbers.last() == Some(&number))?;
+        log.read_segment(folder, number, numbers.last() == Some(&number), missing)?;
     }
     Ok(log)
 }
 
 impl Log {
-    fn read_segment(&mut self, folder: &Path, number: u32, is_newest: bool) -> io::Result<()> {
+    fn read_segment(
+        &mut self,
+        folder: &Path,
+        number: u32,
+        is_newest: bool,
+        missing: Missing,
+    ) -> io::Result<()> {
         let sealed = self.newest.0;
         if sealed != number {
             let places = self.index.take_newest();
             let path = segment::sorted_path(folder, sealed);
-            if !places.is_empty() && !path.exists() {
+            if missing == Missing::Written && !places.is_empty() && !path.exists() {
                 write_whole(&path, &segment::sorted(places))?;
             }
         }

@@ -239,17 +239,6 @@ impl Sorted {
         Ok(is_long_enough.then_some(Self { file, count }))
     }
 
-    /// All of it; `None` where it is not what was written.
-    pub(crate) fn all(&self) -> io::Result<Option<Vec<Place>>> {
-        let mut bytes = vec![0; SORTED_HEAD + usize::try_from(self.count).unwrap_or(0) * SORTED_ENTRY];
-        self.file.read_exact_at(&mut bytes, 0)?;
-        let (head, entries) = bytes.split_at(SORTED_HEAD);
-        if u32_at(head, 12) != crc32fast::hash(entries) {
-            return Ok(None);
-        }
-        Ok(entries.chunks_exact(SORTED_ENTRY).map(place_in).collect())
-    }
-
     /// The places of one session, in the order in which they were written.
     pub(crate) fn of(&self, session: SessionKey) -> io::Result<Vec<Place>> {
         let (mut low, mut high) = (0, self.count);
@@ -359,7 +348,6 @@ mod tests {
         let path = folder.path().join("1.dir");
         std::fs::write(&path, sorted(places.clone())).unwrap();
         let sorted = Sorted::open(&path).unwrap().unwrap();
-        assert_eq!(sorted.all().unwrap().unwrap().len(), 1000);
         for session in 0..140 {
             let expected: Vec<_> =
                 places.iter().copied().filter(|place| place.session.0 == session).collect();

@@ -15,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+mod archive;
 pub mod ends;
 mod facts;
 mod inputs;
@@ -26,5 +27,6 @@ mod recovery;
 mod sessions;
 mod tail;
 
+pub use archive::{Archive, Summary};
 pub use listener::{Heard, Listener, Speaker};
 pub use sessions::{RemoveError, Sessions, StartError};

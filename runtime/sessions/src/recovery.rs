@@ -1,7 +1,7 @@
 //! After the end of a host: what was open is closed, each by an entry.
 
 use std::sync::Arc;
-use trunkline_journal::{Journal, ReadError, SessionKey};
+use trunkline_journal::{Journal, ReadError, SessionKey, Ticket};
 use trunkline_protocol::{
     AdapterBody, Category, Fact, Failure, HostFact, RelayBody, RequestDecided, SessionId, Status,
     SteerResult, StopReason, ToolEnd, TurnComplete,
@@ -14,21 +14,22 @@ const RESTARTED: &str = "the host ended while this turn ran, and has been starte
 
 /// Closes what was open in a session when the host that served it ended. Blocks for reads of the disk.
 ///
+/// Nothing else may be written of the session until the ticket says that this is stored.
+///
 /// The order is: requests, tools, steers, turns. What an earlier recovery has closed already is not closed again.
-pub(crate) fn recover(journal: &Journal, key: SessionKey) -> Result<(), ReadError> {
+pub(crate) fn recover(journal: &Journal, key: SessionKey) -> Result<Ticket, ReadError> {
     let Some(mut facts) = Facts::read(journal, key)? else {
         tracing::warn!("a session of the journal has no facts that can be read; it is left as it is");
-        return Ok(());
+        return Ok(Ticket::stored());
     };
-    let Ok(id) = SessionId::new(&facts.id) else { return Ok(()) };
+    let Ok(id) = SessionId::new(&facts.id) else { return Ok(Ticket::stored()) };
     let known = journal.known(key).map_or(0, |known| known.last);
     let tail = Arc::new(Tail::new(known));
     let mut recorder: Recorder<()> = Recorder::new(journal.clone(), key, id, tail);
     let open = std::mem::take(&mut facts.open);
     close(open, &mut recorder);
     facts.last = recorder.last();
-    recorder.facts(&facts).detach();
-    Ok(())
+    Ok(recorder.facts(&facts))
 }
 
 fn close(open: Open, recorder: &mut Recorder<()>) {

@@ -85,8 +85,16 @@ impl Sessions {
     /// See [`OpenError`]. What is damaged is handed over beside the sessions.
     pub fn open(host: Host, folder: &Path, options: Options) -> Result<(Self, Vec<Damaged>), OpenError> {
         let (journal, opened) = Journal::open(folder, options)?;
+        let mut closed = Vec::new();
         for session in opened.unsettled {
-            if let Err(error) = recovery::recover(&journal, session) {
+            match recovery::recover(&journal, session) {
+                Ok(stored) => closed.push(stored),
+                Err(error) => tracing::warn!("a session that was open was not closed: {error}"),
+            }
+        }
+        // Whoever attaches counts on from there.
+        for stored in closed {
+            if let Err(error) = stored.wait() {
                 tracing::warn!("a session that was open was not closed: {error}");
             }
         }
