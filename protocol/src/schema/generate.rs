@@ -42,7 +42,7 @@ pub fn hub_to_relay() -> Value {
             HubKind::SessionDetach => body::<m::SessionDetach>(&mut generator),
             HubKind::SessionHistory => body::<m::SessionHistory>(&mut generator),
         };
-        message(kind.as_str(), kind.is_of_pipe(), body)
+        message(kind.as_str(), kind.is_of_pipe(), None, body)
     });
     let schemas: Vec<Value> = schemas.collect();
     document("hub to relay", &schemas, generator)
@@ -66,7 +66,7 @@ pub fn relay_to_hub() -> Value {
             RelayKind::RequestDecided => body::<m::RequestDecided>(&mut generator),
             RelayKind::StopRequested => body::<m::StopRequested>(&mut generator),
         };
-        message(kind.as_str(), kind.is_of_pipe(), body)
+        message(kind.as_str(), kind.is_of_pipe(), None, body)
     });
     let schemas: Vec<Value> = schemas.collect();
     document("relay to hub", &schemas, generator)

@@ -4,7 +4,7 @@ use std::{
     fs::{self, File},
     io,
     os::unix::fs::FileExt,
-    path::PathBuf,
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -218,7 +218,7 @@ fn is_full(error: &io::Error) -> bool {
 }
 
 /// Replaces a file by these bytes, on the disk.
-pub(crate) fn write_whole(path: &PathBuf, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let file = segment::open(path)?;
     file.set_len(0)?;
     file.write_all_at(bytes, 0)?;

@@ -1,5 +1,7 @@
 //! What a journal keeps: over its closing, over SIGKILL, over damage.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 use std::{
     collections::BTreeMap,
     fs,

@@ -81,7 +81,15 @@ impl Facts {
         };
         let mut reader = journal.read(key, facts.last + 1);
         let mut lines = Vec::new();
-        while reader.next(&mut lines, READ)? != Batch::End {
+        loop {
+            match reader.next(&mut lines, READ)? {
+                Batch::Lines(numbers) => facts.last = *numbers.start() - 1,
+                Batch::Missing(numbers) => {
+                    facts.last = *numbers.end();
+                    continue;
+                }
+                Batch::End => break,
+            }
             for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
                 if let Ok(line) = std::str::from_utf8(line) {
                     facts.take(line);

@@ -45,16 +45,16 @@ impl Inputs {
         let read = move || {
             let (mut inputs, mut lines) = (Self::default(), Vec::new());
             loop {
-                let mut seq = match reader.next(&mut lines, READ) {
+                let first = match reader.next(&mut lines, READ) {
                     Ok(Batch::Lines(numbers)) => *numbers.start(),
                     Ok(Batch::Missing(_)) => continue,
                     Ok(Batch::End) | Err(_) => return inputs,
                 };
-                for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+                let each = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+                for (seq, line) in (first..).zip(each) {
                     if BEGINS.iter().any(|begin| line.starts_with(begin)) {
                         inputs.take(seq, line);
                     }
-                    seq += 1;
                 }
                 lines.clear();
             }

@@ -139,7 +139,7 @@ enum Pending {
 #[derive(Debug)]
 enum Answer {
     Steered(Option<MessageId>, Result<(), SteerError>),
-    Updated(ListenerNo, Result<SessionInfo, UpdateError>),
+    Updated(ListenerNo, Result<Box<SessionInfo>, UpdateError>),
 }
 
 type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;

@@ -159,9 +159,8 @@ impl Sessions {
             .host
             .open(agent, options)
             .map_err(|error| StartError::Closed(ends::refusal(&error)))?;
-        let (key, created) = match self.shared.journal.create(id.as_str(), &facts.to_bytes()) {
-            Ok(created) => created,
-            Err(_) => return Err(exists()),
+        let Ok((key, created)) = self.shared.journal.create(id.as_str(), &facts.to_bytes()) else {
+            return Err(exists());
         };
         created.detach();
         let tail = Arc::new(Tail::new(0));
@@ -234,8 +233,8 @@ impl Sessions {
         role: Role,
         on_slow: OnSlow,
     ) -> (Listener, Command, oneshot::Receiver<Now>) {
-        let no: ListenerNo =
-            self.shared.journal.epoch() << 32 | self.shared.listeners.fetch_add(1, Ordering::Relaxed) + 1;
+        let count = self.shared.listeners.fetch_add(1, Ordering::Relaxed) + 1;
+        let no: ListenerNo = (self.shared.journal.epoch() << 32) | count;
         let (sender, answers) = mpsc::channel(ANSWERS);
         let (joined, now) = oneshot::channel();
         handle.tail.join(no, after);

@@ -23,6 +23,7 @@ const ELSEWHERE: [(&str, &str); 27] = [
     ("trunkline run --agent claude-code", "wants an installed agent"),
     ("trunkline chat --agent codex", "wants an installed agent"),
     ("trunkline chat --adapter ./my-adapter", "the reader's own adapter"),
+    ("trunkline serve --journal journal --adapter ./my-adapter", "the reader's own adapter"),
     ("trunkline demo --adapter ./my-adapter", "the reader's own adapter"),
     ("trunkline-conformance smoke -- ./my-adapter", "the reader's own adapter"),
     ("trunkline-conformance adapter --class robust -- ./my-adapter", "the reader's own adapter"),

@@ -157,14 +157,12 @@ impl Live {
                     return;
                 }
                 Some(Ordered::File(by, file)) => self.place(by, file),
-                Some(Ordered::Update(by, update)) => {
-                    match self.agent() {
-                        Err(closed) => self.refuse_file(by, &text(&closed)),
-                        Ok(session) => self.wait_for(Box::pin(async move {
-                            Answer::Updated(by, session.update(*update).await)
-                        })),
-                    }
-                }
+                Some(Ordered::Update(by, update)) => match self.agent() {
+                    Err(closed) => self.refuse_file(by, &text(&closed)),
+                    Ok(session) => self.wait_for(Box::pin(async move {
+                        Answer::Updated(by, session.update(*update).await.map(Box::new))
+                    })),
+                },
             }
         }
     }
@@ -284,7 +282,7 @@ impl Live {
                 let turn = self.running.clone().filter(|_| result.is_ok());
                 self.say(turn, SteerResult { message_id, delivered: result.is_ok(), reason }, None);
             }
-            Answer::Updated(_, Ok(info)) if info != SessionInfo::default() => {}
+            Answer::Updated(_, Ok(info)) if *info != SessionInfo::default() => {}
             Answer::Updated(by, result) => {
                 if let Err(why @ UpdateError::WouldWiden(_)) = &result {
                     let error = ErrorEvent {
@@ -346,7 +344,7 @@ impl Live {
                 self.note(self.running.clone(), decided, None);
                 question.cancel();
             }
-            None => self.tell_decided(by, response.request_id),
+            None => self.tell_decided(by, &response.request_id),
         }
     }
 
@@ -386,13 +384,14 @@ impl Live {
                 self.note(self.running.clone(), decided, None);
                 permission.deny();
             }
-            None => self.tell_decided(by, response.request_id),
+            None => self.tell_decided(by, &response.request_id),
         }
     }
 
     /// Tells one who answers too late what was decided before, and by whom.
-    fn tell_decided(&mut self, by: ListenerNo, request_id: RequestId) {
-        if let Some(decided) = self.decided.iter().find(|decided| decided.request_id == request_id).cloned() {
+    fn tell_decided(&mut self, by: ListenerNo, request_id: &RequestId) {
+        if let Some(decided) = self.decided.iter().find(|decided| decided.request_id == *request_id).cloned()
+        {
             self.tell(by, None, RelayBody::from(decided));
         }
     }
