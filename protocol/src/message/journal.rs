@@ -6,7 +6,7 @@ use super::{Context, StopReason, names, objects};
 use crate::{Json, MessageId, RequestId, TurnId};
 
 objects! {
-    /// Opens a session of the journal on this pipe: what happened is told again, then what happens ([journal.5]).
+    /// Opens a session of the journal on this pipe: the entries that there are come again, then new ones ([journal.5]).
     #[derive(Default)]
     pub struct SessionAttach {
         /// The last entry that the hub has; 0 for none.

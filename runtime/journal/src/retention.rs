@@ -1,4 +1,4 @@
-//! What is removed in time, so that a journal does not grow for ever.
+//! What is removed in time, so that a journal does not grow forever.
 
 use std::{sync::Arc, time::Duration};
 

@@ -38,7 +38,7 @@ struct Link {
     outlet: Arc<Outlet>,
 }
 
-/// What the task of a listener is told.
+/// What goes to the task of a listener.
 enum ToListener {
     /// The hub says something.
     Said(Box<HostMessage>),
@@ -59,7 +59,7 @@ impl Journaled {
     /// Opens a new session.
     ///
     /// # Errors
-    /// Why the host does not; what the journal refuses is told to the hub.
+    /// Why the host does not; the hub learns what the journal refuses.
     pub(crate) fn start(
         &mut self,
         id: &SessionId,
@@ -221,7 +221,7 @@ async fn listen(mut listener: Listener, outlet: &Outlet, mut said: mpsc::Receive
                     let _ = done.send(());
                     return;
                 }
-                // The pipe ends: what still happens is told.
+                // The pipe ends: the hub still hears what happens.
                 None => is_speaking = false,
             },
             heard = async {

@@ -69,7 +69,7 @@ impl RelayOptions {
         self
     }
 
-    /// That stays when stdin ends, until it is told to stop.
+    /// That stays when stdin ends, until a signal stops it.
     #[must_use]
     pub fn stays(mut self) -> Self {
         self.stays = true;

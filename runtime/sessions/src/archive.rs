@@ -1,4 +1,4 @@
-//! The sessions of a journal, to be looked at: also while a host has it.
+//! The sessions of a journal, to be read even while a host has it.
 
 use std::{path::Path, time::SystemTime};
 

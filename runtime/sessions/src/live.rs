@@ -70,7 +70,7 @@ const LINGER: Duration = Duration::from_secs(1);
 /// For how long an end is waited for when the host ends.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// What a session is told.
+/// A message to a session.
 #[derive(Debug)]
 pub(crate) enum Command {
     /// One listens, from now on.

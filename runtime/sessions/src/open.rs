@@ -1,5 +1,8 @@
-//! What is open in a session: turns, requests, tool calls, steers. Pure; a function of the entries, so that whoever reads
-//! them again knows the same.
+//! What is open in a session: turns, requests, tool calls, steers. Pure; a function of the entries, so a later reader of
+//! What is open in a session: turns, requests, tool calls, steers. Pure; a function of the entries, so that a reader of
+//! them learns the same.
+//! them learns the same.
+
 
 use std::collections::VecDeque;
 

@@ -92,7 +92,7 @@ impl Sessions {
                 Err(error) => tracing::warn!("a session that was open was not closed: {error}"),
             }
         }
-        // Whoever attaches counts on from there.
+        // A hub that attaches counts on from there.
         for stored in closed {
             if let Err(error) = stored.wait() {
                 tracing::warn!("a session that was open was not closed: {error}");

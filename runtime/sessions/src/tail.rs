@@ -17,7 +17,7 @@ const TAKEN: usize = 64 * 1024;
 /// Names a listener of a session.
 pub(crate) type ListenerNo = u64;
 
-/// What is told to listeners.
+/// What listeners hear.
 #[derive(Debug)]
 pub(crate) struct Tail {
     state: Mutex<State>,

@@ -57,7 +57,7 @@ pub(crate) struct Serve {
 
     /// Keeps a journal in this folder: sessions survive the hub, this process and their adapters
     ///
-    /// A hub that knows the extension `journal` gets each entry of a session once, also when it comes back to another
+    /// A hub that knows the extension `journal` gets each entry of a session once, even when it comes back to another
     /// process on the same folder. See docs/sessions.md.
     #[arg(long, value_name = "FOLDER")]
     journal: Option<PathBuf>,

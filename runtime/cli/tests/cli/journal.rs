@@ -184,7 +184,7 @@ fn a_host_that_is_killed_anywhere_loses_doubles_and_changes_nothing() {
             }
             "host.fact" if message["fact"] == "host_restarted" => was_resumed = false,
             "host.fact" if message["fact"] == "resumed" => was_resumed = true,
-            "output" => assert!(was_resumed, "context is told before the first output"),
+            "output" => assert!(was_resumed, "context comes before the first output"),
             _ => {}
         }
     }
