@@ -71,6 +71,7 @@ impl Build {
                 format!("it did not end within {} s (`build_s` under [limits])", self.within.as_secs_f64())
             }
         };
+        process.wait_stderr(REST);
         history.wait(0, REST, |_, record| matches!(record.event, Event::StdoutEnded).then_some(()));
         Err(BuildError { reason, output: output_of(&history) })
     }

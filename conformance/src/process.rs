@@ -90,6 +90,8 @@ pub(crate) struct Process {
     input: Arc<Watched<Input>>,
     output: Arc<Watched<Output>>,
     ended: Arc<Watched<Option<Exit>>>,
+    /// Whether all of its stderr has been recorded.
+    stderr_ended: Arc<Watched<bool>>,
     /// Its number is its own for as long as this is there.
     _unreaped: mpsc::SyncSender<()>,
 }
@@ -151,9 +153,13 @@ impl Process {
             let stdout = File::from(OwnedFd::from(stdout));
             thread::spawn(move || pipes::read_stdout(stdout, &output, &input, &history));
         }
+        let stderr_ended = Arc::new(Watched::new(child.stderr.is_none()));
         if let Some(stderr) = child.stderr.take() {
-            let history = Arc::clone(history);
-            thread::spawn(move || pipes::read_stderr(stderr, &history));
+            let (history, ended) = (Arc::clone(history), Arc::clone(&stderr_ended));
+            thread::spawn(move || {
+                pipes::read_stderr(stderr, &history);
+                ended.change(|ended| *ended = true);
+            });
         }
         let (waiter, told) = (Arc::clone(&ended), Arc::clone(history));
         let (unreaped, let_go) = mpsc::sync_channel(0);
@@ -167,7 +173,8 @@ impl Process {
             let _ = let_go.recv();
             let _ = child.wait();
         });
-        Ok(Self { pid, history: Arc::clone(history), input, output, ended, _unreaped: unreaped })
+        let history = Arc::clone(history);
+        Ok(Self { pid, history, input, output, ended, stderr_ended, _unreaped: unreaped })
     }
 
     /// Its process id, which is its group's too.
@@ -233,6 +240,11 @@ impl Process {
     /// Waits for its end.
     pub(crate) fn wait_exit(&self, within: Duration) -> Option<Exit> {
         self.ended.wait_within(within, |exit| *exit)
+    }
+
+    /// Waits until all of its stderr has been recorded.
+    pub(crate) fn wait_stderr(&self, within: Duration) {
+        self.stderr_ended.wait_within(within, |ended| ended.then_some(()));
     }
 
     /// Sends a signal to the program alone.
