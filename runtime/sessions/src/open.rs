@@ -3,7 +3,6 @@
 //! them learns the same.
 //! them learns the same.
 
-
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
