@@ -37,6 +37,16 @@ fn command(entry: &Table) -> Vec<String> {
         .collect()
 }
 
+/// The answer of a host that decides nothing: each request is denied ([permission.3]).
+fn denial(line: &str) -> Option<String> {
+    let (_, rest) =
+        line.split_once("\"permission.request\"").and_then(|_| line.split_once("\"request_id\":\""))?;
+    let (id, _) = rest.split_once('"')?;
+    Some(format!(
+        "{{\"type\":\"permission.response\",\"session_id\":\"plain\",\"request_id\":\"{id}\",\"approved\":false}}\n"
+    ))
+}
+
 /// Whether one turn of one session ends; absent where the program is not installed.
 fn ends_a_turn(words: &[String]) -> Option<bool> {
     let mut command = Command::new(&words[0]);
@@ -45,17 +55,21 @@ fn ends_a_turn(words: &[String]) -> Option<bool> {
     let mut stdin = child.stdin.take().unwrap();
     let stdout = BufReader::new(child.stdout.take().unwrap());
     let (send, receive) = sync_channel(1);
+    let plain = "{\"type\":\"session.start\",\"session_id\":\"plain\"}\n\
+                 {\"type\":\"user.input\",\"session_id\":\"plain\",\"content\":\"Hello.\"}\n";
+    stdin.write_all(plain.as_bytes()).unwrap();
     let reader = std::thread::spawn(move || {
         let ended = |line: Vec<u8>| {
             let line = String::from_utf8_lossy(&line).into_owned();
+            if let Some(denial) = denial(&line) {
+                // One that has ended hears no answer.
+                let _ = stdin.write_all(denial.as_bytes());
+            }
             line.contains("turn.complete") && line.contains("plain")
         };
         let ended = stdout.split(b'\n').map_while(Result::ok).any(ended);
         let _ = send.send(ended);
     });
-    let plain = "{\"type\":\"session.start\",\"session_id\":\"plain\"}\n\
-                 {\"type\":\"user.input\",\"session_id\":\"plain\",\"content\":\"Hello.\"}\n";
-    stdin.write_all(plain.as_bytes()).unwrap();
     let ended = receive.recv_timeout(Duration::from_secs(15)).unwrap_or(false);
     child.kill().unwrap();
     child.wait().unwrap();
