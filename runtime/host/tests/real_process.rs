@@ -61,6 +61,21 @@ async fn what_a_hub_hands_over_in_secret_is_in_no_stderr_tail() {
     host.shutdown().await;
 }
 
+/// As with a Python program whose output is not flushed: all comes when it ends.
+#[tokio::test]
+async fn a_program_that_writes_only_at_its_end_has_not_answered_in_time() {
+    let late = r#"cat >/dev/null; printf '%s\n' '{"type":"turn.complete","session_id":"s"}'"#;
+    let mut agent = AgentConfig::external("late", Command::new("sh").args(["-c", late]));
+    agent.timeouts.start = Duration::from_millis(100);
+    for _ in 0..10 {
+        let host = Host::builder().agent(agent.clone()).build().unwrap();
+        let session = host.open("late", named("s")).unwrap();
+        let end = session.send("hi").unwrap().end().await;
+        assert_eq!(end.cause, Cause::StartTimeout, "{end:?}");
+        host.shutdown().await;
+    }
+}
+
 #[tokio::test]
 async fn a_killed_adapter_ends_its_turn_with_the_signal_and_is_started_again() {
     let agent = AgentConfig::external(

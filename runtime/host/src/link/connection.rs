@@ -118,12 +118,13 @@ impl Connection {
     /// Ends the process by force; streams are just dropped.
     pub(super) fn kill(&mut self, why: Ended) {
         self.ending.get_or_insert(why);
-        self.close_input();
         match &self.child {
             // An error means that no process is left that we may signal.
             Some(child) => drop(child.signal_tree(Signal::Kill)),
             None => self.output = None,
         }
+        // Behind the signal: a program that writes what it has when its input ends would seem to have answered in time.
+        self.close_input();
     }
 
     /// Closes the adapter's input.
