@@ -17,6 +17,10 @@ objects! {
         pub role: Option<Role>,
         /// What happens when the hub reads more slowly than the session goes; absent: `wait`.
         pub on_slow: Option<OnSlow>,
+        /// That of `session.start`, which is not stored.
+        pub env: Option<BTreeMap<String, String>>,
+        /// Those of `session.start`, which are not stored.
+        pub mcp_servers: Option<Json>,
         /// The version that the hub speaks.
         pub protocol: Option<u32>,
         /// The extensions that it understands.

@@ -22,6 +22,7 @@ mod profiles;
 mod run;
 mod schema;
 mod serve;
+mod sessions;
 mod skills;
 pub(crate) mod table;
 mod usage;
@@ -35,6 +36,7 @@ pub(crate) enum Command {
     Run(run::Run),
     Chat(chat::Chat),
     Serve(serve::Serve),
+    Sessions(sessions::Sessions),
     Demo(demo::Demo),
     Agents(agents::Agents),
     Doctor(doctor::Doctor),
@@ -67,6 +69,7 @@ impl Command {
             Self::Config(command) => command.run(config)?,
             Self::Usage(command) => command.run(config)?,
             Self::Profiles(command) => on_runtime(command.run())?,
+            Self::Sessions(command) => command.run()?,
             Self::Skills(command) => command.run()?,
             Self::Schema(command) => command.run()?,
             Self::Version(command) => command.run()?,
@@ -88,6 +91,7 @@ impl Command {
             | Self::Config(_)
             | Self::Usage(_)
             | Self::Profiles(_)
+            | Self::Sessions(_)
             | Self::Skills(_)
             | Self::Schema(_)
             | Self::Version(_)

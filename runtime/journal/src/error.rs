@@ -32,7 +32,7 @@ pub enum OpenError {
         known: u64,
     },
     /// There are segments, and nothing says of which format they are.
-    #[error("{} holds files, but no journal: its file `format` is missing or damaged", folder.display())]
+    #[error("there is no journal in {}: its file `format` is missing or damaged", folder.display())]
     #[non_exhaustive]
     NoJournal {
         /// The folder.

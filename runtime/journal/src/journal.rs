@@ -10,7 +10,7 @@ use crate::{
     CreateError, NotStored, OpenError, Opened, ReadError, Reader, Retention, SessionKey, Ticket,
     block::{Builder, Kind, Record},
     index::{Index, Life, Slot},
-    opening, segment,
+    lock, opening, segment,
     ticket::Batch,
 };
 
@@ -348,6 +348,11 @@ impl Journal {
     /// Why that is not done; a later opening of the journal goes on with it.
     pub fn remove(&self, session: SessionKey) -> Result<(), NotStored> {
         self.shared.remove(session)
+    }
+
+    /// Notes in the folder that this process begins to end, so that the next one waits for it for some seconds.
+    pub fn mark_ending(&self) {
+        lock::mark_ending(&self.shared.folder);
     }
 
     /// Lets all that waits be written, and closes the journal for all clones. Blocks for it.

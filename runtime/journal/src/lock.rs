@@ -16,9 +16,15 @@ use crate::segment;
 /// The file's name in the journal's folder.
 const NAME: &str = "lock";
 
-/// How long the lock of a process is waited for that has ended: the kernel may still be closing its files.
-const DEAD: Duration = Duration::from_secs(5);
+/// How long the lock of a process is waited for that has ended, or has said that it ends: the kernel may still be
+/// closing its files, or its adapters may still be ending.
+const ENDING: Duration = Duration::from_secs(6);
+/// How long that of any other is waited for: it may have lost its hub in this moment.
+const RUNS: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(20);
+
+/// What the holder adds to its name when it begins to end.
+const MARK: &str = "ending";
 
 /// Held as long as it is kept.
 #[derive(Debug)]
@@ -45,7 +51,8 @@ impl Lock {
                 Ok(()) => break,
                 Err(rustix::io::Errno::WOULDBLOCK) => {
                     let holder = Holder::read(&path);
-                    if holder.as_ref().is_some_and(Holder::runs) || begun.elapsed() > DEAD {
+                    let stays = holder.as_ref().is_some_and(|holder| !holder.is_ending && holder.runs());
+                    if begun.elapsed() > if stays { RUNS } else { ENDING } {
                         return Err(Refused::Held(holder.map(|holder| holder.pid)));
                     }
                     sleep(LOOK);
@@ -60,23 +67,34 @@ impl Lock {
     }
 }
 
+/// Notes that the holder, which is this process, begins to end: the next one waits for it.
+pub(crate) fn mark_ending(folder: &Path) {
+    let noted = Holder::own().map(|own| format!("{} {} {MARK}\n", own.pid, own.started));
+    let written = noted.map(|text| segment::open(&folder.join(NAME))?.write_all_at(text.as_bytes(), 0));
+    if let Some(Err(error)) = written {
+        tracing::debug!("the lock of the journal does not say that its holder ends: {error}");
+    }
+}
+
 /// A process, and when it started: a number that is used again has another start.
 #[derive(Debug, PartialEq, Eq)]
 struct Holder {
     pid: u32,
     started: u64,
+    is_ending: bool,
 }
 
 impl Holder {
     fn own() -> Option<Self> {
         let pid = std::process::id();
-        Some(Self { pid, started: started(pid)? })
+        Some(Self { pid, started: started(pid)?, is_ending: false })
     }
 
     fn read(path: &Path) -> Option<Self> {
         let text = fs::read_to_string(path).ok()?;
-        let (pid, started) = text.trim_end().split_once(' ')?;
-        Some(Self { pid: pid.parse().ok()?, started: started.parse().ok()? })
+        let mut words = text.split_ascii_whitespace();
+        let (pid, started) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        Some(Self { pid, started, is_ending: words.next() == Some(MARK) })
     }
 
     fn runs(&self) -> bool {

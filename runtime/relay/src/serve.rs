@@ -124,12 +124,17 @@ pub(crate) async fn end<T>(
     sessions: Option<Sessions>,
     last_words: impl Future<Output = T>,
 ) -> T {
-    let stored = async {
-        if let Some(sessions) = sessions {
-            sessions.shutdown().await;
+    let finished = async {
+        if let Some(sessions) = &sessions {
+            sessions.finish().await;
         }
     };
-    tokio::join!(last_words, host.shutdown_within(Some(STEPS)), stored).0
+    let (said, (), ()) = tokio::join!(last_words, host.shutdown_within(Some(STEPS)), finished);
+    // Behind the adapters: the next host must not drive what these still do.
+    if let Some(sessions) = sessions {
+        sessions.close().await;
+    }
+    said
 }
 
 /// A hub that nothing more is taken from.

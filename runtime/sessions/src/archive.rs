@@ -3,7 +3,7 @@
 use std::{path::Path, time::SystemTime};
 
 use serde::Serialize;
-use trunkline_journal::{Journal, OpenError, Position, ReadError, Reader};
+use trunkline_journal::{Journal, OpenError, Position, ReadError, Reader, SessionKey};
 use trunkline_protocol::SessionId;
 
 use crate::facts::Facts;
@@ -57,7 +57,7 @@ impl Archive {
         let mut summaries = Vec::new();
         for listed in self.journal.list(behind, most) {
             // Without facts it cannot be named; a check does.
-            if let Some(facts) = self.journal.facts(listed.key)?.and_then(|bytes| Facts::of_bytes(&bytes)) {
+            if let Some(facts) = Facts::read(&self.journal, listed.key)? {
                 summaries.push((listed.position, summary(facts, &listed.known)));
             }
         }
@@ -72,6 +72,13 @@ impl Archive {
         let Some(key) = self.journal.find(id.as_str()) else { return Ok(None) };
         let facts = Facts::read(&self.journal, key)?.filter(|facts| facts.id == id.as_str());
         Ok(facts.zip(self.journal.known(key)).map(|(facts, known)| summary(facts, &known)))
+    }
+
+    /// The id of a session, where its facts can be read.
+    #[must_use]
+    pub fn name(&self, key: SessionKey) -> Option<String> {
+        let facts = self.journal.facts(key).ok()??;
+        Facts::of_bytes(&facts).map(|facts| facts.id)
     }
 
     /// Reads the entries of a session from a number on; `None` where there is none of this id.

@@ -21,6 +21,9 @@ pub(crate) struct Facts {
     pub(crate) agent: String,
     /// The `session.start` that opened it, as a line, without secrets.
     start: String,
+    /// What the hub handed over at the start and is not stored, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) secrets: Vec<String>,
     /// When it was opened, RFC 3339.
     pub(crate) created: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,8 +56,13 @@ impl Facts {
     pub(crate) fn new(id: &SessionId, agent: &str, start: &SessionStart, meta: Option<&Meta>) -> Self {
         let mut start = start.clone();
         // Secrets stay in memory: they come again with the attach.
-        start.env = None;
-        start.mcp_servers = None;
+        let mut secrets = Vec::new();
+        if start.env.take().is_some() {
+            secrets.push("env".to_owned());
+        }
+        if start.mcp_servers.take().is_some() {
+            secrets.push("mcp_servers".to_owned());
+        }
         let mut line = HostMessage::new(id.clone(), HostBody::SessionStart(Box::new(start)));
         line.meta = meta.cloned();
         let line = String::from_utf8(line.to_line()).unwrap_or_default();
@@ -62,6 +70,7 @@ impl Facts {
             id: id.as_str().to_owned(),
             agent: agent.to_owned(),
             start: line.trim_end().to_owned(),
+            secrets,
             created: now(),
             title: None,
             native_session_id: None,

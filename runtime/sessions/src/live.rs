@@ -34,10 +34,10 @@ use trunkline_host::{
 };
 use trunkline_journal::{Journal, NotStored, SessionKey};
 use trunkline_protocol::{
-    AdapterBody, Body, Category, Delivered, Envelope, Fact, Failure, FileDelivered, FileInput, HostFact,
-    HostMessage, InputResponse, MessageId, Meta, PermissionResponse, RelayBody, RequestDecided, RequestId,
-    Role, SessionClosed, SessionId, SessionInfo, SessionStart, SessionState, SessionUpdate, StopReason,
-    TurnComplete, TurnId,
+    AdapterBody, Body, Category, ClosedReason, Delivered, Envelope, Fact, Failure, FileDelivered, FileInput,
+    HostFact, HostMessage, InputResponse, MessageId, Meta, PermissionResponse, RelayBody, RequestDecided,
+    RequestId, Role, SessionClosed, SessionId, SessionInfo, SessionStart, SessionState, SessionUpdate,
+    StopReason, TurnComplete, TurnId,
 };
 
 use crate::{
@@ -87,6 +87,8 @@ pub(crate) enum Command {
 #[derive(Debug)]
 pub(crate) struct Joined {
     pub(crate) role: Role,
+    /// What it hands over that is not stored.
+    pub(crate) secrets: Option<Box<SessionStart>>,
     pub(crate) answers: mpsc::Sender<Vec<u8>>,
     /// Told what the session does when it has joined.
     pub(crate) joined: oneshot::Sender<Now>,
@@ -449,6 +451,22 @@ impl Live {
     fn agent(&mut self) -> Result<Session, SessionClosed> {
         if let Some(session) = &self.session {
             return Ok(session.clone());
+        }
+        let given = |name: &String| match (&self.secrets, name.as_str()) {
+            (Some(secrets), "env") => secrets.env.is_some(),
+            (Some(secrets), _) => secrets.mcp_servers.is_some(),
+            (None, _) => false,
+        };
+        let missing: Vec<_> = self.facts.secrets.iter().filter(|name| !given(name)).cloned().collect();
+        if !missing.is_empty() {
+            let why = format!(
+                "the session was opened with `{}`, which is not stored; hand it over with `session.attach`",
+                missing.join("` and `")
+            );
+            return Err(SessionClosed {
+                reason: Some(ClosedReason::Refused),
+                error: Some(Failure::new(Category::Other, why)),
+            });
         }
         let (mut start, meta) = self.facts.start();
         if let Some(secrets) = &self.secrets {

@@ -1,7 +1,7 @@
 //! The sessions of a journal: which are in memory, and how one gets there.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     path::Path,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -148,11 +148,7 @@ impl Sessions {
             return Err(refused(AttachRefusal::ReadOnly, trouble.to_string()));
         }
         let mut facts = Facts::new(id, agent, &start, meta.as_ref());
-        let has_secrets = start.env.is_some() || start.mcp_servers.is_some();
-        let secrets = has_secrets.then(|| {
-            let (env, mcp_servers) = (start.env.clone(), start.mcp_servers.clone());
-            Box::new(SessionStart { env, mcp_servers, ..SessionStart::default() })
-        });
+        let secrets = secrets(start.env.as_ref(), start.mcp_servers.as_ref());
         let options = SessionOptions { id: Some(id.clone()), start, meta, delivery: EventDelivery::Merged };
         let session = self
             .shared
@@ -179,7 +175,7 @@ impl Sessions {
         let Some(handle) = handle else {
             return Err(refused(AttachRefusal::ReadOnly, "the host ends".to_owned()));
         };
-        let (listener, joined) = self.listener(id, &handle, 0, Role::Control, OnSlow::Wait);
+        let (listener, joined, _) = self.listener(id, &handle, &SessionAttach::default());
         // There is room in a new inbox.
         let _ = handle.commands.try_send(joined);
         Ok(listener)
@@ -217,22 +213,11 @@ impl Sessions {
         &self,
         id: &SessionId,
         handle: &Handle,
-        after: u64,
-        role: Role,
-        on_slow: OnSlow,
-    ) -> (Listener, Command) {
-        let (listener, command, _) = self.listener_told(id, handle, after, role, on_slow);
-        (listener, command)
-    }
-
-    fn listener_told(
-        &self,
-        id: &SessionId,
-        handle: &Handle,
-        after: u64,
-        role: Role,
-        on_slow: OnSlow,
+        attach: &SessionAttach,
     ) -> (Listener, Command, oneshot::Receiver<Now>) {
+        let after = attach.after;
+        let role = attach.role.unwrap_or(Role::Control);
+        let secrets = secrets(attach.env.as_ref(), attach.mcp_servers.as_ref());
         let count = self.shared.listeners.fetch_add(1, Ordering::Relaxed) + 1;
         let no: ListenerNo = (self.shared.journal.epoch() << 32) | count;
         let (sender, answers) = mpsc::channel(ANSWERS);
@@ -242,7 +227,7 @@ impl Sessions {
             id: id.clone(),
             no,
             role,
-            on_slow,
+            on_slow: attach.on_slow.unwrap_or(OnSlow::Wait),
             key: handle.key,
             journal: self.shared.journal.clone(),
             tail: handle.tail.clone(),
@@ -251,7 +236,7 @@ impl Sessions {
             answers,
             commands: handle.commands.clone(),
         };
-        (listener, Command::Joined(no, Joined { role, answers: sender, joined }), now)
+        (listener, Command::Joined(no, Joined { role, secrets, answers: sender, joined }), now)
     }
 
     /// Listens to a session of the journal from an entry on. One that is not in memory is loaded; its agent is not asked
@@ -267,13 +252,11 @@ impl Sessions {
         id: &SessionId,
         attach: &SessionAttach,
     ) -> Result<(SessionAttached, Listener), SessionRefused> {
-        let role = attach.role.unwrap_or(Role::Control);
-        let on_slow = attach.on_slow.unwrap_or(OnSlow::Wait);
         loop {
             let handle = self.handle(id).await?;
             let stored = handle.tail.stored();
-            let after = self.position(&handle, attach, stored).await?;
-            let (listener, joined, now) = self.listener_told(id, &handle, after, role, on_slow);
+            self.check_position(&handle, attach, stored).await?;
+            let (listener, joined, now) = self.listener(id, &handle, attach);
             if handle.commands.send(joined).await.is_err() {
                 // It has just left the memory.
                 self.forget(id, &handle);
@@ -286,7 +269,7 @@ impl Sessions {
             let attached = SessionAttached {
                 agent_id: now.agent,
                 state: Some(now.state),
-                role: Some(role),
+                role: Some(listener.role),
                 listener: Some(name(listener.no)),
                 turn_id: now.running,
                 queued: Some(now.queued),
@@ -301,13 +284,13 @@ impl Sessions {
         }
     }
 
-    /// The last entry that the hub has, where the journal has it too.
-    async fn position(
+    /// Whether the journal has the last entry that the hub has.
+    async fn check_position(
         &self,
         handle: &Handle,
         attach: &SessionAttach,
         stored: u64,
-    ) -> Result<u64, SessionRefused> {
+    ) -> Result<(), SessionRefused> {
         let refused = |reason, message: String, last_seq| SessionRefused {
             reason: Some(reason),
             message: Some(message),
@@ -327,7 +310,7 @@ impl Sessions {
                 return Err(refused(AttachRefusal::Forked, message, 0));
             }
         }
-        Ok(attach.after)
+        Ok(())
     }
 
     /// The session in memory, loaded where it is not.
@@ -432,8 +415,10 @@ impl Sessions {
         removed.unwrap_or(Ok(())).map_err(RemoveError::NotStored)
     }
 
-    /// Ends with the host: each session in memory writes what ends, and leaves. Those of the journal stay.
-    pub async fn shutdown(&self) {
+    /// Ends with the host: each session in memory writes what ends, and leaves. Those of the journal stay. The journal
+    /// stays this process's until [`Sessions::close`].
+    pub async fn finish(&self) {
+        self.shared.journal.mark_ending();
         let (handles, mut tasks) = {
             let mut registry = self.shared.registry();
             registry.is_over = true;
@@ -452,12 +437,24 @@ impl Sessions {
             let _ = ended.await;
         }
         while tasks.join_next().await.is_some() {}
+    }
+
+    /// Closes the journal, once nothing of this host's runs any more: from then on another host may have it.
+    pub async fn close(&self) {
         let journal = self.shared.journal.clone();
         let closed = tokio::task::spawn_blocking(move || journal.close()).await;
         if let Ok(Err(error)) = closed {
             tracing::warn!("{error}");
         }
     }
+}
+
+/// What a hub hands over that is not stored.
+fn secrets(env: Option<&BTreeMap<String, String>>, mcp_servers: Option<&Json>) -> Option<Box<SessionStart>> {
+    (env.is_some() || mcp_servers.is_some()).then(|| {
+        let (env, mcp_servers) = (env.cloned(), mcp_servers.cloned());
+        Box::new(SessionStart { env, mcp_servers, ..SessionStart::default() })
+    })
 }
 
 /// The epoch in which an entry was written, where that can be read.

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use trunkline_testing::{has_program, skipped};
 
 /// What is not run here: how the command begins, and why.
-const ELSEWHERE: [(&str, &str); 28] = [
+const ELSEWHERE: [(&str, &str); 29] = [
     ("cargo ", "builds, tests or installs; `.ci/run` does"),
     ("go build ", "`.ci/run suite` does"),
     (".ci/", "runs the tests, this one too"),
@@ -24,6 +24,7 @@ const ELSEWHERE: [(&str, &str); 28] = [
     ("trunkline chat --agent codex", "wants an installed agent"),
     ("trunkline chat --adapter ./my-adapter", "the reader's own adapter"),
     ("trunkline serve --journal journal --adapter ./my-adapter", "the reader's own adapter"),
+    ("trunkline sessions --journal journal", "a journal of the reader's; `cli::journal` runs each"),
     ("trunkline demo --adapter ./my-adapter", "the reader's own adapter"),
     ("trunkline-conformance smoke -- ./my-adapter", "the reader's own adapter"),
     ("trunkline-conformance adapter --class robust -- ./my-adapter", "the reader's own adapter"),

@@ -213,6 +213,24 @@ fn a_second_host_is_refused_with_the_pid_of_the_first() {
     host.end();
 }
 
+#[test]
+fn a_hub_that_lost_its_pipe_starts_the_next_host_at_once() {
+    let home = Home::new();
+    let mut host = Serving::new(&home, &[]);
+    host.say(&start("s"));
+    host.say(&input("s", "a", "/sleep 30"));
+    let begun = host.until("turn.begin")["seq"].as_u64().unwrap();
+    host.input = None;
+    let mut next = Serving::new(&home, &[]);
+    next.say(&attach("s", begun));
+    next.say(&input("s", "b", "hello"));
+    let end = next.until("turn.complete");
+    assert_eq!((&end["turn_id"], &end["status"]), (&json!("t-a"), &json!("stopped")));
+    assert_eq!(next.until("turn.complete")["turn_id"], "t-b");
+    host.end();
+    next.end();
+}
+
 /// A hub on the socket of a host.
 struct Socket {
     stream: UnixStream,
@@ -329,4 +347,62 @@ for line in sys.stdin:
     hub.say(&json!({"type": "agents.list", "session_id": "", "request_id": "q"}));
     hub.until("agents.list.result");
     host.end();
+}
+
+#[test]
+fn a_person_lists_reads_checks_and_removes_sessions() {
+    let home = Home::new();
+    let mut host = Serving::new(&home, &[]);
+    host.say(&start("s"));
+    host.say(&input("s", "a", "Remember the word juniper"));
+    host.until("turn.complete");
+    // Even while a host has it.
+    let listed = home.run(["sessions", "--journal", "journal"]);
+    listed.must_end_with(0);
+    assert!(listed.stdout.contains("Remember the word juniper"), "{}", listed.stdout);
+    let refused = home.run(["sessions", "--journal", "journal", "rm", "s"]);
+    refused.must_end_with(2).must_say("is in use by the process");
+    host.end();
+
+    let list = home.run(["sessions", "--journal", "journal", "--json"]);
+    let list: Value = serde_json::from_str(&list.must_end_with(0).stdout).unwrap();
+    let one = &list["sessions"][0];
+    assert_eq!(
+        (&one["session_id"], &one["agent_id"], &one["open_turns"]),
+        (&json!("s"), &json!("echo"), &json!(0))
+    );
+    let shown = home.run(["sessions", "--journal", "journal", "show", "s", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&shown.stdout).unwrap()["entries"], one["entries"]);
+    let text = home.run(["sessions", "--journal", "journal", "history", "s"]);
+    assert_eq!(text.must_end_with(0).stdout, "\n> Remember the word juniper\n\nRemember the word juniper\n");
+    let lines = home.run(["sessions", "--journal", "journal", "history", "s", "--json"]).json_lines();
+    assert_eq!(lines.len() as u64, one["entries"].as_u64().unwrap());
+    let document = home.run(["sessions", "--journal", "journal", "export", "s"]);
+    assert!(document.stdout.starts_with("# Remember the word juniper\n\nSession `s` with `echo`"));
+    let missing = home.run(["sessions", "--journal", "journal", "show", "other"]);
+    missing.must_end_with(2).must_say("has no session");
+    for action in [&["list"][..], &["check"], &["rm", "s"]] {
+        let refused = home.run([&["sessions", "--journal", "nowhere"], action].concat());
+        refused.must_end_with(2).must_say("there is no journal in nowhere");
+        assert!(!home.path().join("nowhere").exists());
+    }
+
+    let checked = home.run(["sessions", "--journal", "journal", "check"]);
+    assert!(checked.must_end_with(0).stdout.contains("the journal is whole"));
+    let log = home.path().join("journal/00000001.log");
+    let mut bytes = std::fs::read(&log).unwrap();
+    let at = bytes.windows(7).rposition(|window| window == b"juniper").unwrap();
+    bytes[at] = b'X';
+    std::fs::write(&log, &bytes).unwrap();
+    let checked = home.run(["sessions", "--journal", "journal", "check"]);
+    assert!(checked.must_end_with(1).stdout.contains("DAMAGED"), "{}", checked.stdout);
+
+    home.run(["sessions", "--journal", "journal", "rm", "s"]).must_end_with(0);
+    for entry in std::fs::read_dir(home.path().join("journal")).unwrap() {
+        let path = entry.unwrap().path();
+        let bytes = std::fs::read(&path).unwrap_or_default();
+        assert!(!bytes.windows(6).any(|window| window == b"uniper"), "{}", path.display());
+    }
+    assert_eq!(home.run(["sessions", "--journal", "journal"]).stdout, "no sessions\n");
+    home.run(["sessions", "--journal", "journal", "check"]).must_end_with(0);
 }

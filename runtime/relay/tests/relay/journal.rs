@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use trunkline_host::config::SessionMay;
 
 use crate::{adapter::Adapter, hub::Hub, world::World};
 
@@ -320,5 +321,41 @@ async fn a_host_that_ends_leaves_no_turn_open_and_the_session_detached() {
     world.hub.input("s", "late", "x").await;
     let refused = world.hub.until("turn.complete").await;
     assert_eq!((&refused["turn_id"], refused.get("seq")), (&json!("late"), None));
+    world.kill().await;
+}
+
+#[tokio::test]
+async fn secrets_are_not_stored_and_are_asked_for_again() {
+    let folder = folder();
+    let mut world = World::serving_journal(folder.path(), |agent| {
+        let mut agent = agent;
+        agent.session_may = SessionMay::from_names(["all"]).unwrap();
+        agent
+    });
+    let more = json!({"env": {"TOKEN": "mellon-and-more"}});
+    world.hub.start_with("s", &JOURNAL, more.clone()).await;
+    world.hub.expect("host.fact").await;
+    let mut adapter = world.adapters.next().await;
+    assert_eq!(adapter.expect("session.start").await["env"], more["env"]);
+    world.kill().await;
+    for entry in std::fs::read_dir(folder.path()).unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        assert!(!bytes.windows(6).any(|window| window == b"mellon"));
+    }
+
+    let mut world = World::serving_journal(folder.path(), |agent| {
+        let mut agent = agent;
+        agent.session_may = SessionMay::from_names(["all"]).unwrap();
+        agent
+    });
+    attach(&mut world.hub, "s", 1).await;
+    world.hub.input("s", "a", "hello").await;
+    let end = world.hub.until("turn.complete").await;
+    assert_eq!((&end["status"], &end["delivered"]), (&json!("refused"), &json!("no")));
+    assert!(end["error"]["message"].as_str().unwrap().contains("`env`"), "{end}");
+    attach_as(&mut world.hub, "s", 1, more.clone()).await;
+    world.hub.input("s", "b", "hello").await;
+    let mut adapter = world.adapters.next().await;
+    assert_eq!(adapter.expect("session.start").await["env"], more["env"]);
     world.kill().await;
 }

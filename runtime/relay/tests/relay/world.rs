@@ -43,6 +43,11 @@ impl World {
 
     /// With the sessions of a journal in this folder. One that is being closed is waited for.
     pub async fn journaled(folder: &Path) -> Self {
+        Self::serving_journal(folder, |agent| agent)
+    }
+
+    /// The same with an agent that is configured otherwise.
+    pub fn serving_journal(folder: &Path, configure: impl FnOnce(AgentConfig) -> AgentConfig) -> Self {
         let folder = folder.to_owned();
         let open = move |host: &Host| loop {
             match Sessions::open(host.clone(), &folder, Options::default()) {
@@ -54,7 +59,7 @@ impl World {
                 Err(other) => panic!("{other}"),
             }
         };
-        Self::serving(|agent| agent, |host| host, 64 * 1024, open)
+        Self::serving(configure, |host| host, 64 * 1024, open)
     }
 
     /// Ends all of it as SIGKILL would, as far as one process can.

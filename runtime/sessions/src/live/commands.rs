@@ -24,6 +24,9 @@ impl Live {
     pub(super) async fn take(&mut self, command: Command) {
         match command {
             Command::Joined(listener, joined) => {
+                if joined.role == Role::Control && joined.secrets.is_some() {
+                    self.secrets = joined.secrets;
+                }
                 self.listeners.insert(listener, (joined.role, joined.answers));
                 // Gone again, if no one waits for it.
                 let _ = joined.joined.send(self.now());

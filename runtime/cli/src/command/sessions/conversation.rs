@@ -1,0 +1,148 @@
+//! Entries as a conversation that people read. What models and users wrote keeps its lines and loses what steers a
+//! terminal.
+
+use serde_json::Value;
+
+/// Renders entries one by one.
+#[derive(Debug)]
+pub(super) struct Conversation {
+    is_markdown: bool,
+    /// Who speaks, while pieces of one text come.
+    speaker: Option<&'static str>,
+    agent_line_open: bool,
+}
+
+impl Conversation {
+    pub(super) fn new(is_markdown: bool) -> Self {
+        Self { is_markdown, speaker: None, agent_line_open: false }
+    }
+
+    /// The text that an entry adds.
+    pub(super) fn take(&mut self, entry: &Value) -> String {
+        let text = |name: &str| entry[name].as_str().map(shown_lines);
+        match entry["type"].as_str().unwrap_or_default() {
+            "turn.begin" | "input.steered" => self.say("You", &text("content").unwrap_or_default()),
+            "output" => match entry["channel"].as_str() {
+                None | Some("stdout" | "response") => self.say("Agent", &text("content").unwrap_or_default()),
+                Some(channel) => {
+                    self.note(&format!("{}: {}", shown(channel), text("content").unwrap_or_default()))
+                }
+            },
+            "message" => self.say("Agent", &text("content").unwrap_or_default()),
+            "tool.start" => {
+                let title = text("title").or_else(|| text("tool")).unwrap_or_default();
+                self.note(&format!("tool: {title}"))
+            }
+            "tool.end" if entry["is_error"] == true => self.note("the tool failed"),
+            "permission.request" => {
+                self.note(&format!("may it? {}", text("description").unwrap_or_default()))
+            }
+            "input.request" => self.note(&format!("asked: {}", text("prompt").unwrap_or_default())),
+            "request.decided" => self.note(match &entry["approved"] {
+                Value::Bool(true) => "allowed",
+                Value::Bool(false) => "denied",
+                _ if entry["cancelled"] == true => "not answered",
+                _ => "answered",
+            }),
+            "file.output" => self.note(&format!("file: {}", text("file_name").unwrap_or_default())),
+            "file.delivered" => self.note(&format!("gave a file: {}", text("file_name").unwrap_or_default())),
+            "stop.requested" => self.note("stop was asked for"),
+            "turn.complete" => self.turn_end(entry),
+            "host.fact" => match entry["fact"].as_str() {
+                Some("process_ended") => self.note("the agent's process ended"),
+                Some("host_restarted") => self.note("the host was started again"),
+                Some("resumed") if entry["context"] == "lost" => {
+                    self.note("the agent was started again and does not remember")
+                }
+                _ => String::new(),
+            },
+            "session.closed" => self.note("the session was closed"),
+            _ => String::new(),
+        }
+    }
+
+    /// What is left at the end.
+    pub(super) fn end(&mut self) -> String {
+        if std::mem::take(&mut self.agent_line_open) { "\n".to_owned() } else { String::new() }
+    }
+
+    fn turn_end(&mut self, entry: &Value) -> String {
+        let status = entry["status"].as_str().unwrap_or("completed");
+        let text = match status {
+            "completed" => self.end(),
+            status => {
+                let why = entry["error"]["message"].as_str().map(|why| format!(": {}", shown(why)));
+                self.note(&format!("the turn {status}{}", why.unwrap_or_default()))
+            }
+        };
+        self.speaker = None;
+        text
+    }
+
+    fn say(&mut self, speaker: &'static str, content: &str) -> String {
+        let is_piece = speaker == "Agent" && self.speaker == Some(speaker);
+        let heading = match (is_piece, self.is_markdown) {
+            (true, _) => String::new(),
+            (false, true) => format!("{}\n## {speaker}\n\n", self.end()),
+            (false, false) if speaker == "You" => format!("{}\n> ", self.end()),
+            (false, false) => format!("{}\n", self.end()),
+        };
+        self.speaker = Some(speaker);
+        self.agent_line_open = !content.ends_with('\n');
+        format!("{heading}{content}")
+    }
+
+    fn note(&mut self, text: &str) -> String {
+        let before = self.end();
+        self.speaker = None;
+        match self.is_markdown {
+            true => format!("{before}\n*{}*\n", text.replace('\n', " ")),
+            false => format!("{before}  · {text}\n"),
+        }
+    }
+}
+
+/// A text on one line, without what steers a terminal.
+pub(super) fn shown(text: &str) -> String {
+    text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect()
+}
+
+/// A text with its lines, without what else steers a terminal.
+fn shown_lines(text: &str) -> String {
+    text.chars().filter(|char| !char.is_control() || matches!(char, '\n' | '\t')).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(is_markdown: bool) -> String {
+        let mut conversation = Conversation::new(is_markdown);
+        let entries = [
+            json!({"type": "host.fact", "fact": "opened"}),
+            json!({"type": "turn.begin", "content": "delete the \u{1b}[31mlogs"}),
+            json!({"type": "tool.start", "tool": "Bash", "title": "rm -r logs"}),
+            json!({"type": "permission.request", "description": "Delete the logs"}),
+            json!({"type": "request.decided", "approved": false}),
+            json!({"type": "output", "content": "I may "}),
+            json!({"type": "output", "content": "not."}),
+            json!({"type": "turn.complete"}),
+            json!({"type": "turn.begin", "content": "why?"}),
+            json!({"type": "turn.complete", "status": "failed", "error": {"message": "the host ended"}}),
+        ];
+        let mut text: String = entries.iter().map(|entry| conversation.take(entry)).collect();
+        text.push_str(&conversation.end());
+        text
+    }
+
+    #[test]
+    fn a_conversation_reads_well_and_steers_no_terminal() {
+        let expected = "\n> delete the [31mlogs\n  · tool: rm -r logs\n  · may it? Delete the logs\n  · denied\n\nI may not.\n\n> why?\n  · the turn failed: the host ended\n";
+        assert_eq!(read(false), expected);
+        let document = read(true);
+        assert!(document.contains("## You\n\ndelete the [31mlogs\n"), "{document}");
+        assert!(document.contains("*denied*\n\n## Agent\n\nI may not.\n"), "{document}");
+    }
+}
