@@ -145,6 +145,7 @@ fn price(usage: &mut Usage, model: Option<&str>) {
 
 #[cfg(test)]
 mod tests {
+    use trunkline_sdk::protocol::{Diff, Output, ToolEnd};
     use trunkline_sdk::testing::Host;
     use trunkline_sdk::{Input, adapter};
 
@@ -171,6 +172,27 @@ mod tests {
             _ => None,
         });
         assert_eq!(used.collect::<Vec<_>>(), [0, 30, 60, 90, 99]);
+    }
+
+    #[tokio::test]
+    async fn an_end_has_the_summary_and_the_files_that_the_agent_leaves_out() {
+        let host = Host::start(adapter(|turn: Turn, input: Input| async move {
+            let mut report = Report::new(ToolLoopAction::Off);
+            let id = trunkline_sdk::ToolCallId::new("c1").unwrap();
+            let diff = Diff { path: "/b".to_owned(), ..Diff::default() };
+            report.emit(&turn, ToolStart::new(id.clone(), "Write")).await?;
+            report.emit(&turn, ToolEnd { diffs: Some(vec![diff]), ..ToolEnd::new(id) }).await?;
+            report.emit(&turn, Output::text("All done.")).await?;
+            let summary = (input.content == "own").then(|| "its own".to_owned());
+            report.finish(turn, TurnComplete { summary, ..TurnComplete::default() }, None).await;
+            Ok(())
+        }));
+        let session = host.open();
+        for (input, summary) in [("go", "All done."), ("own", "its own")] {
+            let end = session.send(input).await.end;
+            assert_eq!(end.summary.as_deref(), Some(summary));
+            assert_eq!(end.artifacts.unwrap().get(), r#"[{"path":"/b"}]"#);
+        }
     }
 
     #[test]

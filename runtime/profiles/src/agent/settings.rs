@@ -142,7 +142,7 @@ macro_rules! settings {
             pub(crate) variables_prefix: String,
             /// Folders of skills that every session has.
             pub(crate) skills: Vec<String>,
-            /// MCP servers that every session has.
+            /// MCP servers that every session has; pi knows none and refuses such a session.
             pub(crate) mcp_servers: Option<serde_json::Value>,
             /// What happens when the agent calls the same tools over and over.
             pub(crate) tool_loop: $crate::agent::tool_loop::ToolLoopAction,
@@ -236,6 +236,14 @@ mod tests {
         assert_eq!(read(r#"{"command":""}"#).unwrap().common().command, "sample");
         let error = read(r#"{"comand":"x"}"#).err().unwrap();
         assert!(error.to_string().contains("unknown field `comand`"), "{error}");
+    }
+
+    #[test]
+    fn a_variable_of_the_profile_chooses_the_model() {
+        let model = |text: &str| crate::kilo_code::family(serde_json::from_str(text).unwrap()).common.model;
+        let env = r#""env":{"KILO_MODEL":"m","KILO_PROVIDER":"openrouter"}"#;
+        assert_eq!(model(&format!("{{{env}}}")), "openrouter/m");
+        assert_eq!(model(&format!(r#"{{{env},"model":"a/b"}}"#)), "a/b");
     }
 
     #[test]

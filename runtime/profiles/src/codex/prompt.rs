@@ -61,7 +61,44 @@ fn own_skills(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use trunkline_sdk::protocol::Output;
+    use trunkline_sdk::testing::Host;
+    use trunkline_sdk::{Input, Turn, adapter};
+
     use super::*;
+    use crate::agent::settings::Common;
+
+    #[tokio::test]
+    async fn an_input_calls_skills_of_the_session_and_of_codex() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in [("own/review", "Look closely."), ("session/plan", "Think first.")] {
+            fs::create_dir_all(folder.path().join(name)).unwrap();
+            fs::write(folder.path().join(name).join("SKILL.md"), text).unwrap();
+        }
+        let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+        let common = Common {
+            skills: vec![path("session/plan")],
+            env: [("CODEX_SKILLS_DIR".to_owned(), path("own"))].into(),
+            ..Common::for_test("codex")
+        };
+        let options = Options::configured(&common);
+        let host = Host::start(adapter(move |turn: Turn, input: Input| {
+            let options = options.clone();
+            async move {
+                let prompt = Prompt::new(&options, &mut Vec::new());
+                let text = prompt.of(&input.content, turn.session(), &options, &mut Vec::new());
+                turn.emit(Output::text(text)).await;
+                Ok(())
+            }
+        }));
+        let session = host.open();
+        for (input, skill) in [("/review the diff", "Look closely."), ("/plan the diff", "Think first.")] {
+            let text = session.send(input).await.text();
+            assert!(text.contains(skill) && text.contains("the diff"), "{text}");
+        }
+    }
 
     #[test]
     fn codex_keeps_its_skills_where_its_variables_say() {

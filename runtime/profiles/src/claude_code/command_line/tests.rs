@@ -99,6 +99,7 @@ fn options_become_arguments() {
             none(),
             "--fallback-model haiku --settings /s.json --setting-sources user,local --strict-mcp-config",
         ),
+        (json!({"project_mcp": true}), none(), "--strict-mcp-config"),
         (json!({"dangerous": true}), none(), "--dangerously-skip-permissions"),
         (
             json!({"permission_mode": "dangerously-skip-permissions"}),

@@ -236,6 +236,52 @@ async fn a_session_is_not_resumed_in_another_directory_nor_by_a_strange_id() {
     assert!(!place.starts().iter().any(|start| start.contains("--resume")));
 }
 
+/// The word after an option on the only command line.
+#[track_caller]
+fn given(place: &Place, option: &str) -> String {
+    let starts = place.starts();
+    let [line] = &starts[..] else { panic!("{starts:?}") };
+    let (_, rest) = line.split_once(&format!(" {option} ")).unwrap_or_else(|| panic!("no {option}: {line}"));
+    rest.split(' ').next().unwrap().to_owned()
+}
+
+fn json_of(file: String) -> Value {
+    serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn the_settings_of_a_sandbox_are_given_to_claude() {
+    let place = Place::new(&json!({"sandbox": true, "allowed_domains": ["a.org"]}));
+    let session = place.host.open();
+    session.send("hi").await;
+    let settings = json_of(given(&place, "--settings"));
+    let sandbox = &settings["sandbox"];
+    assert_eq!((&sandbox["enabled"], &sandbox["failIfUnavailable"]), (&json!(true), &json!(true)));
+    assert_eq!(sandbox["network"]["allowedDomains"], json!(["a.org"]));
+}
+
+#[tokio::test]
+async fn claude_runs_as_the_configured_agent() {
+    let place = Place::new(&json!({"agent": {"name": "clerk", "persona": "You keep books."}}));
+    let session = place.host.open();
+    session.send("hi").await;
+    assert_eq!(given(&place, "--agent"), "clerk");
+    let file = PathBuf::from(given(&place, "--add-dir")).join(".claude/agents/clerk.md");
+    assert!(std::fs::read_to_string(file).unwrap().contains("You keep books."));
+}
+
+#[tokio::test]
+async fn the_servers_of_a_project_are_given_to_claude() {
+    let project = TempDir::new().unwrap();
+    let servers = json!({"mcpServers": {"hub": {"type": "http", "url": "https://hub.example"}}});
+    std::fs::write(project.path().join(".mcp.json"), servers.to_string()).unwrap();
+    let place = Place::new(&json!({"project_mcp": true, "work_dir": project.path()}));
+    let session = place.host.open();
+    session.send("hi").await;
+    let servers = json_of(given(&place, "--mcp-config"));
+    assert_eq!(servers["mcpServers"]["hub"]["url"], "https://hub.example");
+}
+
 #[tokio::test]
 async fn an_input_that_is_added_to_a_turn_is_answered_within_it() {
     let place = Place::new(&json!({}));

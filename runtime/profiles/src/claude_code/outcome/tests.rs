@@ -64,6 +64,16 @@ fn ends_are_told_apart() {
 }
 
 #[test]
+fn the_result_says_how_claude_ended() {
+    let result =
+        |text: Value| Outcome::of(&text, None, None).end(false).result.map(|json| json.get().to_owned());
+    assert_eq!(result(json!({"subtype": "success"})).unwrap(), r#"{"subtype":"success"}"#);
+    let limit = json!({"subtype": "error_max_turns", "is_error": true, "terminal_reason": "max_turns"});
+    assert_eq!(result(limit).unwrap(), r#"{"subtype":"error_max_turns","terminal_reason":"max_turns"}"#);
+    assert_eq!(result(json!({})), None);
+}
+
+#[test]
 fn a_stop_is_told_as_such_unless_the_turn_was_over() {
     let cut = json!({"subtype": "error_during_execution", "is_error": true, "terminal_reason": "aborted_streaming",
         "stop_reason": "tool_use"});
