@@ -276,42 +276,33 @@ direction! {
     }
 }
 
-impl HubKind {
-    /// Returns true if it belongs to the pipe rather than to a session. None does.
-    #[inline]
-    #[must_use]
-    pub const fn is_of_pipe(self) -> bool {
-        false
-    }
+/// Says that a direction has no message of the pipe, and none that is read or written in a way of its own.
+macro_rules! of_sessions {
+    ($($Kind:ident $Body:ident;)*) => {$(
+        impl $Kind {
+            /// Returns true if it belongs to the pipe rather than to a session. None does.
+            #[inline]
+            #[must_use]
+            pub const fn is_of_pipe(self) -> bool {
+                false
+            }
+        }
+
+        impl $Body {
+            fn text_alone(&self) -> Option<(&str, Option<&Channel>)> {
+                None
+            }
+
+            fn plain(_: $Kind, _: &mut Head<'_>) -> Option<Self> {
+                None
+            }
+        }
+    )*};
 }
 
-impl RelayKind {
-    /// Returns true if it belongs to the pipe rather than to a session. None does.
-    #[inline]
-    #[must_use]
-    pub const fn is_of_pipe(self) -> bool {
-        false
-    }
-}
-
-impl HubBody {
-    fn text_alone(&self) -> Option<(&str, Option<&Channel>)> {
-        None
-    }
-
-    fn plain(_: HubKind, _: &mut Head<'_>) -> Option<Self> {
-        None
-    }
-}
-
-impl RelayBody {
-    fn text_alone(&self) -> Option<(&str, Option<&Channel>)> {
-        None
-    }
-
-    fn plain(_: RelayKind, _: &mut Head<'_>) -> Option<Self> {
-        None
-    }
+of_sessions! {
+    HubKind HubBody;
+    RelayKind RelayBody;
 }
 
 impl HostKind {
