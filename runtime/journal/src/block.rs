@@ -236,8 +236,8 @@ impl Builder {
         });
     }
 
-    /// Completes the block: its bytes and its directory.
-    pub(crate) fn seal(&mut self, number: u64, epoch: u64, time: u64) -> (&[u8], &[Chunk]) {
+    /// Completes the block: its head, its bytes and its directory.
+    pub(crate) fn seal(&mut self, number: u64, epoch: u64, time: u64) -> (Head, &[u8], &[Chunk]) {
         let payload = self.bytes();
         for chunk in &mut self.chunks {
             let begin = HEAD + chunk.at as usize;
@@ -265,7 +265,7 @@ impl Builder {
             time,
         };
         head.write(&mut self.buffer[..HEAD]);
-        (&self.buffer, &self.chunks)
+        (head, &self.buffer, &self.chunks)
     }
 }
 
@@ -307,7 +307,7 @@ mod tests {
         builder.push(record(2, 7, b"other\n"));
         builder.push(record(1, 4, b"four\n"));
         builder.push(record(1, 9, b"nine\n"));
-        let (bytes, chunks) = builder.seal(3, 4, 5);
+        let (_, bytes, chunks) = builder.seal(3, 4, 5);
         let (head, reread) = reread(bytes).unwrap();
         assert_eq!(head, Head { chunks: 4, payload: 30, number: 3, epoch: 4, time: 5 });
         assert_eq!(head.bytes(), bytes.len() as u64);
@@ -324,7 +324,7 @@ mod tests {
             builder.push(record(1, 1, b"12345678\n1234567"));
             builder.push(record(2, 1, b"12345678\n1234567"));
             builder.push(record(3, 1, b"12345678\n1234567"));
-            let (bytes, _) = builder.seal(1, 1, 1);
+            let (_, bytes, _) = builder.seal(1, 1, 1);
             let mut bytes = bytes.to_vec();
             let at = if bit / 8 < HEAD { bit / 8 } else { bit / 8 + 48 };
             bytes[at] ^= 1 << (bit % 8);

@@ -333,11 +333,9 @@ mod tests {
             builder.push(Record { session, kind, first, count, id, bytes: b"{}\n" });
         }
         let number = index.block + 1;
-        let (bytes, chunks) = builder.seal(number, 1, time);
-        let head = Head::read(bytes.first_chunk().unwrap()).unwrap();
-        let chunks = chunks.to_vec();
+        let (head, _, chunks) = builder.seal(number, 1, time);
         let at = index.segments.get(&1).map_or(0, |filled| filled.size);
-        index.take(1, at, &head, &chunks);
+        index.take(1, at, &head, chunks);
     }
 
     fn recent(index: &Index) -> Vec<u64> {

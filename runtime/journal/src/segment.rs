@@ -285,7 +285,7 @@ mod tests {
         let mut builder = Builder::default();
         let session = SessionKey(session);
         builder.push(Record { session, kind: Kind::Entries, first: number, count: 1, id: 0, bytes: lines });
-        builder.seal(number, 1, 0).0.to_vec()
+        builder.seal(number, 1, 0).1.to_vec()
     }
 
     fn scanned(bytes: &[u8]) -> Vec<String> {

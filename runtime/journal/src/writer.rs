@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     NotStored, Sync,
-    block::{self, Builder, Chunk},
+    block::{Builder, Chunk},
     head::{Head, HeadFile},
     journal::{Shared, now},
     lock::Lock,
@@ -99,13 +99,13 @@ impl Writer {
     /// is tried once.
     fn commit(&mut self, builder: &mut Builder) -> Result<(), NotStored> {
         let number = self.shared.index().block + 1;
-        let (bytes, chunks) = builder.seal(number, self.shared.epoch, now());
+        let (head, bytes, chunks) = builder.seal(number, self.shared.epoch, now());
         let begun = Instant::now();
         let give_up = match self.shared.trouble() {
             Some(_) => Duration::ZERO,
             None => self.shared.options.give_up,
         };
-        while let Err(error) = self.write(bytes) {
+        while let Err(error) = self.write(number, bytes) {
             if is_full(&error) && self.free_reserve() {
                 continue;
             }
@@ -117,7 +117,6 @@ impl Writer {
         if self.shared.trouble().is_some() {
             self.make_reserve();
         }
-        let Some(head) = bytes.first_chunk().and_then(block::Head::read) else { return Ok(()) };
         self.shared.index().take(self.number, self.at, &head, chunks);
         self.at += bytes.len() as u64;
         self.behind_checkpoint += bytes.len() as u64;
@@ -125,7 +124,7 @@ impl Writer {
     }
 
     /// Writes the bytes of a block. What a write that fails leaves behind is written over, or cut off.
-    fn write(&self, bytes: &[u8]) -> io::Result<()> {
+    fn write(&self, number: u64, bytes: &[u8]) -> io::Result<()> {
         let written = self.file.write_all_at(bytes, self.at).and_then(|()| match self.shared.options.sync {
             Sync::Normal => Ok(()),
             Sync::Full => self.file.sync_data(),
@@ -135,7 +134,6 @@ impl Writer {
             let _ = self.file.set_len(self.at);
             return written;
         }
-        let number = bytes.first_chunk().and_then(block::Head::read).map_or(0, |head| head.number);
         let head = Head { block: number, epoch: self.shared.epoch, is_closed: false };
         if let Err(error) = self.head.write(head) {
             // It only says how far the log goes, and an old one says too little, which is allowed.
