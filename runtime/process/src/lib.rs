@@ -99,6 +99,7 @@ pub use crate::isolation::{
 };
 pub use crate::limits::{Enforcement, Enforcer, LimitSupport, Limits, shown_size, support as limit_support};
 pub use crate::pipe::{PipeEnd, read_held};
+pub use crate::proc::descends_from_this;
 pub use crate::query::{QueryOutput, query};
 pub use crate::record::{FolderRecord, Swept, sweep};
 pub use crate::remove::remove_tree;

@@ -74,6 +74,22 @@ pub(crate) fn descendants(ancestor: Pid) -> Vec<Stat> {
     found
 }
 
+/// Whether a process descends from this one. `None` where `/proc` does not show it, or one above it.
+#[must_use]
+pub fn descends_from_this(pid: u32) -> Option<bool> {
+    let own = rustix::process::getpid();
+    let mut stat = Stat::of(Pid::from_raw(pid.cast_signed())?)?;
+    // No tree is so deep.
+    for _ in 0..1024 {
+        match stat.parent {
+            Some(parent) if parent == own => return Some(true),
+            Some(parent) if parent != Pid::INIT => stat = Stat::of(parent)?,
+            _ => return Some(false),
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -18,11 +18,11 @@ use tokio::{
     task::JoinSet,
     time::{Duration, sleep},
 };
-use trunkline_host::Host;
+use trunkline_host::{Host, process::descends_from_this};
 
 use crate::{
     RelayOptions,
-    serve::{Ended, talk},
+    serve::{Boxed, Ended, Input, talk},
 };
 
 /// How many hubs there are at a time on one socket. A further one waits until one has gone.
@@ -134,12 +134,11 @@ async fn serve_hub(
     mut stopped: watch::Receiver<bool>,
 ) {
     let (input, output) = stream.into_split();
-    let mut stop: crate::serve::Boxed<'_, ()> = Box::pin(async move {
+    let mut stop: Boxed<'_, ()> = Box::pin(async move {
         // Gone is stopped.
         let _ = stopped.changed().await;
     });
-    let (mut input, never): (crate::serve::Input<'_>, _) =
-        (Box::new(input), Box::pin(std::future::pending()));
+    let (mut input, never): (Input<'_>, _) = (Box::new(input), Box::pin(std::future::pending()));
     let talked = talk(&host, &mut input, Box::new(output), options, &mut stop, never).await;
     let talked = if talked.ended == Ended::Stopped { talked } else { talked.detach() };
     talked.last_words().await;
@@ -152,31 +151,12 @@ fn may_enter(stream: &UnixStream) -> Result<(), String> {
     if peer.uid() != own {
         return Err(format!("it is of the user {}, and this relay is of {own}", peer.uid()));
     }
-    let Some(pid) = peer.pid() else { return Err("its process is not known".to_owned()) };
+    let Some(pid) = peer.pid().and_then(|pid| u32::try_from(pid).ok()) else {
+        return Err("its process is not known".to_owned());
+    };
     match descends_from_this(pid) {
         Some(false) => Ok(()),
         Some(true) => Err(format!("the process {pid} was started by an agent of this relay")),
         None => Err(format!("the process {pid} has ended, or is in another PID namespace")),
     }
-}
-
-/// Whether a process descends from this one; `None` where that cannot be found out.
-fn descends_from_this(pid: i32) -> Option<bool> {
-    let own = i32::try_from(std::process::id()).ok()?;
-    let mut pid = pid;
-    // No tree is so deep.
-    for _ in 0..1024 {
-        match parent(pid)? {
-            parent if parent == own => return Some(true),
-            0 | 1 => return Some(false),
-            parent => pid = parent,
-        }
-    }
-    None
-}
-
-fn parent(pid: i32) -> Option<i32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name stands in brackets and may have spaces.
-    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
 }
