@@ -23,6 +23,7 @@ use trunkline_protocol::{
     rules::{SessionPhase, SessionRule, from_host},
     session_named_in,
 };
+use trunkline_sessions::ends;
 
 use crate::{
     RelayOptions,
@@ -137,10 +138,12 @@ impl Dispatch {
         let message = match item {
             Item::Line(line) => match HostMessage::parse(line) {
                 Ok(message) => message,
-                Err(Unread::UnknownType { .. }) if HubMessage::parse(line).is_ok() => {
-                    return self.take_journal(line).await;
-                }
                 Err(unread) => {
+                    if matches!(unread, Unread::UnknownType { .. })
+                        && let Ok(message) = HubMessage::parse(line)
+                    {
+                        return self.take_journal(message).await;
+                    }
                     let counters = self.counters();
                     count(match unread {
                         Unread::Noise => &counters.noise,
@@ -186,8 +189,7 @@ impl Dispatch {
     }
 
     /// Takes what only a hub of a journal says.
-    async fn take_journal(&mut self, line: &str) {
-        let Ok(message) = HubMessage::parse(line) else { return };
+    async fn take_journal(&mut self, message: HubMessage) {
         count(&self.counters().messages);
         let is_other = self.links.get(&message.session_id).is_some_and(|link| !link.gate.is_ended());
         match &mut self.journaled {
@@ -256,31 +258,22 @@ impl Dispatch {
             .clone()
             .or_else(|| self.host.default_agent().map(str::to_owned))
             .unwrap_or_default();
-        let max_line = line_limit(start.max_line.filter(|_| !agreed.is_empty()));
-        let with_files = Extensions::LARGE | Extensions::OPTIONS;
-        let folder = start.exchange_dir.as_ref().map(PathBuf::from);
-        let folder = folder.filter(|folder| agreed.contains(with_files) && folder.is_absolute());
         let served = start.protocol.is_none_or(|version| version >= PROTOCOL);
         let knows_journal = start.extensions.iter().flatten().any(|name| name == JOURNAL);
         if knows_journal && served && self.journaled.is_some() {
             return self.open_journaled(&id, &agent, *start, meta, agreed);
         }
+        let max_line = line_limit(start.max_line.filter(|_| !agreed.is_empty()));
+        let with_files = Extensions::LARGE | Extensions::OPTIONS;
+        let folder = start.exchange_dir.as_ref().map(PathBuf::from);
+        let folder = folder.filter(|folder| agreed.contains(with_files) && folder.is_absolute());
         let outlet = self.upstream.outlet();
         if !agreed.is_empty() {
             let ready = self.ready(&agent, &start, agreed);
             self.put(Envelope::<AdapterBody>::new(id.clone(), Box::new(ready)), agreed);
         }
         let opened = if served {
-            let start = SessionStart {
-                protocol: None,
-                extensions: None,
-                max_line: None,
-                // The relay has used it; below, it would pick the agent of a further relay.
-                agent_id: None,
-                exchange_dir: None,
-                ..*start
-            };
-            self.open_below(&agent, &id, &start, meta.as_ref()).await
+            self.open_below(&agent, &id, &below(*start), meta.as_ref()).await
         } else {
             let version = start.protocol.unwrap_or_default();
             let why = format!(
@@ -312,13 +305,12 @@ impl Dispatch {
         meta: Option<Meta>,
         agreed: Extensions,
     ) {
-        let mut ready = self.ready(agent, &start, agreed);
+        // Members in files would be lost: an entry holds all that it says.
+        let mut ready = self.ready(agent, &start, agreed - Extensions::LARGE);
         ready.extensions.get_or_insert_default().push(JOURNAL.to_owned());
         self.upstream.put_control(&AdapterMessage::new(id.clone(), Box::new(ready)).to_line());
-        let start =
-            SessionStart { protocol: None, extensions: None, agent_id: None, exchange_dir: None, ..start };
         let Some(journaled) = &mut self.journaled else { return };
-        if let Err(closed) = journaled.start(id, agent, start, meta) {
+        if let Err(closed) = journaled.start(id, agent, below(start), meta) {
             self.upstream.put_control(&AdapterMessage::new(id.clone(), Box::new(closed)).to_line());
         }
     }
@@ -342,7 +334,7 @@ impl Dispatch {
                         None => self.closing.clear(),
                     }
                 }
-                opened => return opened.map_err(|error| refusal(&error)),
+                opened => return opened.map_err(|error| ends::refusal(&error)),
             }
         }
     }
@@ -457,21 +449,15 @@ fn count(count: &Count) {
     count.one();
 }
 
-/// Why the host did not open a session, in the protocol's words.
-fn refusal(error: &OpenError) -> SessionClosed {
-    let (reason, category) = match error {
-        OpenError::UnknownAgent { .. } => (ClosedReason::UnknownAgent, Category::Other),
-        OpenError::TooManySessions { .. }
-        | OpenError::AdapterFull { .. }
-        | OpenError::TooManySecrets { .. } => (ClosedReason::Limit, Category::Busy),
-        OpenError::WouldWiden { .. } | OpenError::Refused { .. } => {
-            (ClosedReason::Refused, Category::PermissionDenied)
-        }
-        OpenError::Shutdown => (ClosedReason::Shutdown, Category::Cancelled),
-        _ => (ClosedReason::Failed, Category::Other),
-    };
-    SessionClosed {
-        reason: Some(reason),
-        error: Some(Failure::new(category, redact::text(&error.to_string()))),
+/// A hub's start as the host below gets it: without what is between hub and relay alone.
+fn below(start: SessionStart) -> SessionStart {
+    SessionStart {
+        protocol: None,
+        extensions: None,
+        max_line: None,
+        // The relay has used it; below, it would pick the agent of a further relay.
+        agent_id: None,
+        exchange_dir: None,
+        ..start
     }
 }

@@ -15,7 +15,6 @@ use tokio::{
 };
 use trunkline_host::{Host, config::StopSteps};
 use trunkline_protocol::LineReader;
-
 use trunkline_sessions::Sessions;
 
 use crate::{Counters, RelayOptions, dispatch::Dispatch, session::Common, upstream::Upstream};

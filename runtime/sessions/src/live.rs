@@ -326,7 +326,7 @@ impl Live {
     fn stored(&mut self, stored: Stored<Then>) {
         for then in stored.then {
             match (&stored.result, then) {
-                (_, Then::Tell(listener, line)) if stored.result.is_ok() => self.tell_line(listener, line),
+                (Ok(()), Then::Tell(listener, line)) => self.tell_line(listener, line),
                 (Ok(()), Then::Send(turn, input)) => self.send(turn, input),
                 (Ok(()), Then::Steer(input)) => self.steer_now(input),
                 (Ok(()), Then::Decide(permission, response)) => permission.respond(response),
@@ -339,7 +339,7 @@ impl Live {
                 (Err(_), Then::Decide(permission, response)) if !response.approved => {
                     permission.respond(response)
                 }
-                (Err(_), _) | (Ok(()), Then::Tell(..)) => {}
+                (Err(_), _) => {}
             }
         }
     }

@@ -147,7 +147,7 @@ impl Sessions {
         if let Some(trouble) = self.shared.journal.trouble() {
             return Err(refused(AttachRefusal::ReadOnly, trouble.to_string()));
         }
-        let mut facts = Facts::new(id, agent, &start, meta.as_ref());
+        let facts = Facts::new(id, agent, &start, meta.as_ref());
         let secrets = secrets(start.env.as_ref(), start.mcp_servers.as_ref());
         let options = SessionOptions { id: Some(id.clone()), start, meta, delivery: EventDelivery::Merged };
         let session = self
@@ -160,8 +160,6 @@ impl Sessions {
         };
         created.detach();
         let tail = Arc::new(Tail::new(0));
-        // The first entry: there before any input.
-        facts.last = 0;
         let handle = self.load(NewLive {
             host: self.shared.host.clone(),
             journal: self.shared.journal.clone(),

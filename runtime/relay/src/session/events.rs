@@ -2,9 +2,10 @@
 
 use trunkline_host::{Cause, Event, EventKind, SessionEnd, TurnEnd, TurnScope};
 use trunkline_protocol::{
-    Category, ClosedReason, Delivered, ErrorEvent, Extensions, Failure, FileOutput, Meta, PermissionCancel,
-    SessionClosed, SessionInfo, Status, StopReason, TurnComplete,
+    Category, Delivered, ErrorEvent, Extensions, FileOutput, Meta, PermissionCancel, SessionClosed,
+    SessionInfo, StopReason, TurnComplete,
 };
+use trunkline_sessions::ends::{never_sent, stopped};
 
 use super::{
     HubSession, Phase, brief, pieces,
@@ -211,32 +212,5 @@ impl HubSession {
             }
             self.common.counters.unanswered.add(*count);
         }
-    }
-}
-
-/// The end of an input that came too late for its session.
-pub(super) fn never_sent(closed: &SessionClosed) -> TurnComplete {
-    let status = match closed.reason {
-        Some(ClosedReason::Refused | ClosedReason::UnknownAgent) => Status::Refused,
-        Some(ClosedReason::Limit) => Status::Limit,
-        Some(ClosedReason::Shutdown) => Status::Stopped,
-        Some(ClosedReason::Finished | ClosedReason::Failed | ClosedReason::Protocol) | None => Status::Failed,
-    };
-    let error = closed.error.clone();
-    TurnComplete {
-        status: Some(status),
-        error: Some(error.unwrap_or_else(|| Failure::new(Category::Other, "the session has ended"))),
-        delivered: Some(Delivered::No),
-        ..TurnComplete::default()
-    }
-}
-
-/// The end of a turn that was stopped.
-pub(super) fn stopped(reason: StopReason, delivered: Delivered) -> TurnComplete {
-    TurnComplete {
-        status: Some(Status::Stopped),
-        stop_reason: Some(reason.as_str().to_owned()),
-        delivered: Some(delivered),
-        ..TurnComplete::default()
     }
 }

@@ -14,13 +14,13 @@ use trunkline_host::{FileError, Input, SendError, Session, SteerError, UpdateErr
 use trunkline_pipe::{Flow, take_json};
 use trunkline_protocol::{
     Category, Delivered, ErrorEvent, Extensions, Failure, FileInput, HostBody, HostMessage, InputMode,
-    InputResponse, LargeMember, MessageId, PermissionResponse, SessionInfo, SessionUpdate, Status,
-    SteerResult, Stop, StopReason, TurnComplete, TurnId, UserInput, filled,
+    InputResponse, LargeMember, MessageId, PermissionResponse, SessionInfo, SessionUpdate, SteerResult, Stop,
+    StopReason, TurnComplete, TurnId, UserInput, filled,
 };
+use trunkline_sessions::ends::{busy, never_sent, stopped};
 
 use super::{
     HubSession, Phase,
-    events::{never_sent, stopped},
     requests::PendingRequest,
     turns::{Serial, Stage},
 };
@@ -353,16 +353,6 @@ fn with_text(body: HostBody, folder: Option<PathBuf>, member: &LargeMember) -> (
     match whole {
         Ok(whole) => (whole, None),
         Err(why) => (body, Some(why)),
-    }
-}
-
-/// The end of an input that there is no room for.
-fn busy(why: &str) -> TurnComplete {
-    TurnComplete {
-        status: Some(Status::Failed),
-        error: Some(Failure::new(Category::Busy, why)),
-        delivered: Some(Delivered::No),
-        ..TurnComplete::default()
     }
 }
 

@@ -203,14 +203,12 @@ impl Live {
                 let delivered = FileDelivered {
                     file_name: file.file_name.clone(),
                     file_mime_type: file.file_mime_type.clone(),
-                    size: None,
-                    sha256: None,
+                    size: file.size,
+                    sha256: file.sha256.as_ref().map(ToString::to_string),
                     by: Some(name(by)),
                 };
                 self.delivering = Some(delivered);
-                let placing = async move {
-                    session.deliver_file(file.file_path, file.file_name, file.file_mime_type).await
-                };
+                let placing = async move { session.deliver_announced(file).await };
                 self.placing = Some((by, Box::pin(placing)));
             }
         }
