@@ -27,7 +27,7 @@ const FAMILIES: [(&str, usize); 12] = [
     ("flow", 3),
     ("large", 3),
     ("relay", 9),
-    ("journal", 10),
+    ("journal", 11),
 ];
 
 fn crate_folder() -> &'static Path {
@@ -129,6 +129,8 @@ fn each_message_type_has_an_example() {
 /// The number, epoch and time of an entry, taken out of it.
 fn without_number(entry: &mut Value) -> bool {
     let members = entry.as_object_mut().unwrap();
+    // The end that goes out before it is an entry ([journal.11]).
+    members.remove("provisional");
     let is_entry = members.contains_key("epoch") && members.contains_key("time");
     if is_entry {
         for name in ["seq", "epoch", "time"] {

@@ -8,6 +8,7 @@ mod cli {
     mod commands;
     mod config;
     mod demo;
+    mod disk;
     mod doctor;
     mod examples;
     mod facts;

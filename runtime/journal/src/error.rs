@@ -1,6 +1,10 @@
 //! What can fail.
 
-use std::{io, path::PathBuf, sync::Arc};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use crate::SessionKey;
 
@@ -49,6 +53,15 @@ pub enum OpenError {
         /// Why.
         source: io::Error,
     },
+}
+
+impl OpenError {
+    /// That of a journal that was opened, and cannot be written.
+    #[must_use]
+    pub fn not_written(folder: &Path, why: &NotStored) -> Self {
+        let (folder, source) = (folder.to_owned(), io::Error::other(why.why.to_string()));
+        Self::Io { folder, what: "written", source }
+    }
 }
 
 fn by(pid: Option<u32>) -> String {

@@ -3,7 +3,7 @@
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use crate::{
@@ -14,14 +14,17 @@ use crate::{
     ticket::Batch,
 };
 
+/// How often one who waits looks whether the journal is stalled.
+const LOOK: Duration = Duration::from_millis(50);
+
 /// How a journal is kept.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
     /// What is stored when a ticket says so.
     pub sync: Sync,
-    /// For how long a write that fails is tried again before what waits counts as not stored.
-    pub give_up: Duration,
+    /// How long a write may take, tries after failures included, before the journal counts as stalled.
+    pub timeout: Duration,
     /// How much may wait to be written, in bytes: beyond it [`Journal::is_full`].
     pub waiting: usize,
     /// The size from which on a segment gets no more, in bytes.
@@ -34,7 +37,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             sync: Sync::Normal,
-            give_up: Duration::from_secs(5),
+            timeout: Duration::from_secs(5),
             waiting: 64 << 20,
             segment: 64 << 20,
             retention: Retention::default(),
@@ -111,7 +114,8 @@ pub struct Listed {
 
 /// A journal that is open. Clones are the same journal.
 ///
-/// What is put is stored in the order in which it was put. Dropping the last clone lets what waits be written;
+/// What is put is stored in the order in which it was put, and nothing of it is dropped while the journal is open: a write
+/// that fails is tried again until it succeeds. Dropping the last clone lets what waits be written;
 /// [`Journal::close`] waits for it.
 #[derive(Debug, Clone)]
 pub struct Journal {
@@ -141,11 +145,22 @@ pub(crate) struct Gathered {
     pub(crate) batch: Arc<Batch>,
     /// The bytes that are being written.
     pub(crate) writing: usize,
-    /// Why the last write failed, until one succeeds.
-    pub(crate) trouble: Option<NotStored>,
+    /// Since when that is done, and why it failed until now.
+    pub(crate) since: Option<Instant>,
+    pub(crate) failed: Option<NotStored>,
+    /// Whether the disk is full, and the reserve is in use.
+    pub(crate) is_disk_full: bool,
     pub(crate) is_closing: bool,
     /// Whether the thread has ended: nothing more is stored.
     pub(crate) is_over: bool,
+}
+
+impl Gathered {
+    fn stalled(&self, timeout: Duration) -> Option<NotStored> {
+        self.since.filter(|since| since.elapsed() > timeout)?;
+        let slow = || NotStored { why: format!("a write has taken longer than {timeout:?}").into() };
+        Some(self.failed.clone().unwrap_or_else(slow))
+    }
 }
 
 impl Shared {
@@ -287,10 +302,41 @@ impl Journal {
         gathered.block.bytes() + gathered.writing > self.shared.options.waiting
     }
 
-    /// Why nothing can be stored at present, since the last write failed; `None` while all is well.
+    /// Why no new work should be begun: the journal is stalled, or the disk is full and what is under way is written
+    /// to the reserve. `None` while all is well.
     #[must_use]
     pub fn trouble(&self) -> Option<NotStored> {
-        self.shared.gathered().trouble.clone()
+        let gathered = self.shared.gathered();
+        let full = || NotStored { why: "the disk is full".into() };
+        gathered.stalled(self.shared.options.timeout).or_else(|| gathered.is_disk_full.then(full))
+    }
+
+    /// Why nothing has been stored for longer than [`Options::timeout`], although something waits. Nothing of it is
+    /// dropped: it is stored when the disk does its work again.
+    #[must_use]
+    pub fn stalled(&self) -> Option<NotStored> {
+        self.shared.gathered().stalled(self.shared.options.timeout)
+    }
+
+    /// How long a write may take before the journal counts as stalled.
+    #[must_use]
+    pub fn timeout(&self) -> Duration {
+        self.shared.options.timeout
+    }
+
+    /// Waits until all that was put is stored, or the journal is stalled. Blocks the thread.
+    ///
+    /// # Errors
+    /// Why it is not stored.
+    pub fn wait(&self, ticket: &Ticket) -> Result<(), NotStored> {
+        loop {
+            if let Some(ended) = ticket.wait_for(LOOK) {
+                return ended;
+            }
+            if let Some(why) = self.stalled() {
+                return Err(why);
+            }
+        }
     }
 
     /// What is known of a session, as far as it is stored.
@@ -368,7 +414,7 @@ impl Journal {
                 return Err(NotStored { why: "its thread has ended".into() });
             }
         }
-        self.shared.gathered().trouble.clone().map_or(Ok(()), Err)
+        self.shared.gathered().failed.clone().map_or(Ok(()), Err)
     }
 }
 

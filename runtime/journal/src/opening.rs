@@ -15,7 +15,6 @@ use uuid::Uuid;
 
 use crate::{
     Damage, Damaged, OpenError, Options, SessionKey,
-    block::{Kind, Record},
     head::{self, HeadFile},
     index::Index,
     journal::{Gathered, Shared},
@@ -110,7 +109,7 @@ pub(crate) fn open(
         more: Condvar::new(),
         index: Mutex::new(log.index),
     });
-    let writer = Writer {
+    let mut writer = Writer {
         shared: shared.clone(),
         head: HeadFile::open(folder).map_err(failed("written"))?,
         file,
@@ -119,16 +118,10 @@ pub(crate) fn open(
         behind_checkpoint: log.behind_checkpoint,
         _lock: lock,
     };
-    writer.make_reserve();
+    // It also shows that the journal can be written.
+    writer.begin().map_err(failed("written"))?;
     let thread = std::thread::Builder::new().name("journal".to_owned()).spawn(move || writer.run());
     let thread = thread.map_err(failed("served by a thread"))?;
-    // The first block of the epoch; it also shows that the journal can be written.
-    let begun = shared.begin();
-    if let Err(error) = begun.wait() {
-        shared.gathered().is_closing = true;
-        shared.more.notify_all();
-        return Err(failed("written")(io::Error::other(error.why.to_string())));
-    }
     let left = shared.index().to_erase();
     shared.clone().remove_beside(left);
     Ok((shared, thread, opened))
@@ -308,12 +301,5 @@ pub(crate) fn places(folder: &Path, number: u32, session: SessionKey) -> io::Res
             Found::Damaged { .. } => {}
             Found::End => return Ok(places),
         }
-    }
-}
-
-impl Shared {
-    /// Puts the mark that an epoch begins with. It belongs to no session.
-    fn begin(&self) -> crate::Ticket {
-        self.put(Record { session: SessionKey(0), kind: Kind::Mark, first: 0, count: 0, id: 0, bytes: b"" })
     }
 }

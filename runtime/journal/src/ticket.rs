@@ -5,6 +5,7 @@ use std::{
     pin::Pin,
     sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use crate::NotStored;
@@ -70,6 +71,15 @@ impl Ticket {
             }
             wakers = self.0.end.wait(wakers).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// Blocks the thread until that is decided, or the time is up.
+    pub(crate) fn wait_for(&self, time: Duration) -> Option<Result<(), NotStored>> {
+        let wakers = self.0.wakers();
+        if self.ended().is_none() {
+            drop(self.0.end.wait_timeout(wakers, time).unwrap_or_else(PoisonError::into_inner));
+        }
+        self.ended()
     }
 
     /// Lets what was put go its way.

@@ -5,15 +5,15 @@ use std::{
     io,
     os::unix::fs::FileExt,
     path::Path,
-    sync::Arc,
+    sync::{Arc, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use crate::{
-    NotStored, Sync,
-    block::{Builder, Chunk},
+    NotStored, SessionKey, Sync,
+    block::{self, Builder, Chunk, Kind, Record},
     head::{Head, HeadFile},
-    journal::{Shared, now},
+    journal::{Gathered, Shared, now},
     lock::Lock,
     segment,
     ticket::Batch,
@@ -21,6 +21,9 @@ use crate::{
 
 /// How long after a write that failed it is tried again.
 const AGAIN: Duration = Duration::from_millis(100);
+
+/// How often a full disk is looked at, while nothing is to be written.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// How much room a block keeps between writes, in bytes.
 const KEPT: usize = 256 * 1024;
@@ -56,19 +59,19 @@ impl Writer {
     pub(crate) fn run(mut self) {
         let mut spare = Builder::default();
         let mut swept = Instant::now();
-        loop {
-            let Some(batch) = self.take(&mut spare) else { break };
+        while let Some(batch) = self.take(&mut spare) {
             let written = self.commit(&mut spare);
             if let Err(error) = &written {
-                tracing::warn!(folder = %self.shared.folder.display(), "{error}");
+                tracing::warn!(folder = %self.shared.folder.display(), "what waited is lost: {error}");
                 self.shared.index().release_all(spare.chunks());
             }
             spare.clear(KEPT);
             let mut gathered = self.shared.gathered();
-            gathered.writing = 0;
-            gathered.trouble = written.clone().err();
+            (gathered.writing, gathered.since) = (0, None);
+            gathered.failed = written.clone().err();
             drop(gathered);
             batch.end(written);
+            self.restore_reserve();
             if self.at >= self.shared.options.segment {
                 self.next_segment();
             }
@@ -88,39 +91,81 @@ impl Writer {
                 gathered.is_over = true;
                 return None;
             }
-            gathered = self.shared.more.wait(gathered).unwrap_or_else(std::sync::PoisonError::into_inner);
+            if gathered.is_disk_full {
+                gathered = self.shared.wait_for(gathered, LOOK);
+                drop(gathered);
+                self.restore_reserve();
+                gathered = self.shared.gathered();
+                continue;
+            }
+            gathered = self.shared.more.wait(gathered).unwrap_or_else(PoisonError::into_inner);
         }
         std::mem::swap(&mut gathered.block, spare);
         gathered.writing = spare.bytes();
+        gathered.since = Some(Instant::now());
         Some(std::mem::take(&mut gathered.batch))
     }
 
-    /// Writes a block, again and again where that fails, up to a deadline. While the last one failed there is none: it
-    /// is tried once.
+    /// Writes a block, again and again where that fails. When the journal is to be closed it is tried once more.
     fn commit(&mut self, builder: &mut Builder) -> Result<(), NotStored> {
         let number = self.shared.index().block + 1;
         let (head, bytes, chunks) = builder.seal(number, self.shared.epoch, now());
-        let begun = Instant::now();
-        let give_up = match self.shared.trouble() {
-            Some(_) => Duration::ZERO,
-            None => self.shared.options.give_up,
-        };
-        while let Err(error) = self.write(number, bytes) {
-            if is_full(&error) && self.free_reserve() {
-                continue;
+        let mut is_last = false;
+        while let Err(error) = self.write_somewhere(number, bytes) {
+            let why = NotStored { why: error.to_string().into() };
+            if is_last {
+                return Err(why);
             }
-            if begun.elapsed() >= give_up {
-                return Err(NotStored { why: error.to_string().into() });
+            let mut gathered = self.shared.gathered();
+            if gathered.failed.is_none() {
+                tracing::warn!(folder = %self.shared.folder.display(), "{why}; it is tried again");
             }
-            std::thread::sleep(AGAIN.min(give_up));
+            gathered.failed = Some(why);
+            if !gathered.is_closing {
+                gathered = self.shared.wait_for(gathered, AGAIN);
+            }
+            is_last = gathered.is_closing;
         }
-        if self.shared.trouble().is_some() {
-            self.make_reserve();
+        if self.shared.gathered().failed.is_some() {
+            tracing::info!(folder = %self.shared.folder.display(), "the journal can be written again");
         }
-        self.shared.index().take(self.number, self.at, &head, chunks);
+        self.written(&head, bytes, chunks);
+        Ok(())
+    }
+
+    /// Writes the first block of an epoch: a mark that belongs to no session.
+    pub(crate) fn begin(&mut self) -> io::Result<()> {
+        let mut block = Builder::default();
+        block.push(Record {
+            session: SessionKey(0),
+            kind: Kind::Mark,
+            first: 0,
+            count: 0,
+            id: 0,
+            bytes: b"",
+        });
+        let number = self.shared.index().block + 1;
+        let (head, bytes, chunks) = block.seal(number, self.shared.epoch, now());
+        self.write_somewhere(number, bytes)?;
+        self.written(&head, bytes, chunks);
+        self.make_reserve();
+        Ok(())
+    }
+
+    fn written(&mut self, head: &block::Head, bytes: &[u8], chunks: &[Chunk]) {
+        self.shared.index().take(self.number, self.at, head, chunks);
         self.at += bytes.len() as u64;
         self.behind_checkpoint += bytes.len() as u64;
-        Ok(())
+    }
+
+    /// Writes the bytes of a block; on a full disk into the room of the reserve.
+    fn write_somewhere(&self, number: u64, bytes: &[u8]) -> io::Result<()> {
+        loop {
+            match self.write(number, bytes) {
+                Err(error) if is_full(&error) && self.free_reserve() => {}
+                written => return written,
+            }
+        }
     }
 
     /// Writes the bytes of a block. What a write that fails leaves behind is written over, or cut off.
@@ -144,19 +189,35 @@ impl Writer {
 
     /// Makes room on a full disk. Whether there was some to make.
     fn free_reserve(&self) -> bool {
-        let freed = fs::remove_file(self.shared.folder.join(RESERVE)).is_ok();
-        if freed {
+        let is_freed = fs::remove_file(self.shared.folder.join(RESERVE)).is_ok();
+        if is_freed {
+            self.shared.gathered().is_disk_full = true;
             tracing::warn!(folder = %self.shared.folder.display(), "the disk is full: the journal uses its reserve");
         }
-        freed
+        is_freed
     }
 
-    pub(crate) fn make_reserve(&self) {
-        let made = segment::open(&self.shared.folder.join(RESERVE)).and_then(|file| {
+    /// Makes the reserve again once the disk has room for it.
+    fn restore_reserve(&self) {
+        if self.shared.gathered().is_disk_full {
+            self.make_reserve();
+        }
+    }
+
+    fn make_reserve(&self) {
+        let path = self.shared.folder.join(RESERVE);
+        let made = segment::open(&path).and_then(|file| {
             Ok(rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, RESERVED)?)
         });
-        if let Err(error) = made {
+        if let Err(error) = &made {
+            // Some file systems cannot promise room. What there is of it is of more use to the log.
             tracing::debug!("no reserve was made: {error}");
+            let _ = fs::remove_file(path);
+        }
+        let is_disk_full = made.is_err_and(|error| is_full(&error));
+        let was_full = std::mem::replace(&mut self.shared.gathered().is_disk_full, is_disk_full);
+        if was_full && !is_disk_full {
+            tracing::info!(folder = %self.shared.folder.display(), "the disk has room again");
         }
     }
 
@@ -224,8 +285,8 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 impl Shared {
-    pub(crate) fn trouble(&self) -> Option<NotStored> {
-        self.gathered().trouble.clone()
+    fn wait_for<'a>(&self, gathered: MutexGuard<'a, Gathered>, time: Duration) -> MutexGuard<'a, Gathered> {
+        self.more.wait_timeout(gathered, time).unwrap_or_else(PoisonError::into_inner).0
     }
 }
 

@@ -12,6 +12,7 @@
 
 mod commands;
 mod events;
+mod stall;
 
 pub(crate) use self::commands::name;
 
@@ -32,14 +33,15 @@ use trunkline_host::{
     Event, EventDelivery, FileError, Host, Input, Permission, Question, Session, SessionOptions, SteerError,
     TurnNo, UpdateError,
 };
-use trunkline_journal::{Journal, NotStored, SessionKey};
+use trunkline_journal::{Journal, SessionKey};
 use trunkline_protocol::{
-    AdapterBody, Body, Category, ClosedReason, Delivered, Envelope, Fact, Failure, FileDelivered, FileInput,
-    HostFact, HostMessage, InputResponse, MessageId, Meta, PermissionResponse, RelayBody, RequestDecided,
-    RequestId, Role, SessionClosed, SessionId, SessionInfo, SessionStart, SessionState, SessionUpdate,
-    StopReason, TurnComplete, TurnId,
+    AdapterBody, Body, Category, ClosedReason, Envelope, Fact, Failure, FileDelivered, FileInput, HostFact,
+    HostMessage, InputResponse, MessageId, Meta, PermissionResponse, RelayBody, RequestDecided, RequestId,
+    Role, SessionClosed, SessionId, SessionInfo, SessionStart, SessionState, SessionUpdate, StopReason,
+    TurnComplete, TurnId,
 };
 
+use self::stall::{LOOK, Stall};
 use crate::{
     ends,
     facts::Facts,
@@ -179,6 +181,8 @@ pub(crate) struct Live {
     inputs: Option<Inputs>,
     /// Whether the agent was asked to remember, and has not said whether it does.
     is_context_open: bool,
+    /// What is done about a journal that cannot be written.
+    stall: Stall,
     /// When facts that changed are written.
     facts_due: Option<Instant>,
     /// Since when nothing is to do and no one listens.
@@ -205,6 +209,7 @@ enum Step {
     Answer(Answer),
     Event(Option<Event>),
     FactsDue,
+    Look,
     Idle,
 }
 
@@ -234,6 +239,7 @@ impl Live {
             decided: VecDeque::new(),
             inputs: None,
             is_context_open: false,
+            stall: Stall::default(),
             facts_due: None,
             idle_since: Some(Instant::now()),
             ending: Vec::new(),
@@ -274,10 +280,11 @@ impl Live {
 
     /// Waits for the next thing. What hubs say comes first: a `stop` passes through a flood of events.
     async fn step(&mut self, inbox: &mut mpsc::Receiver<Command>) -> Step {
-        let Self { recorder, placing, answers, session, facts_due, idle_since, .. } = self;
+        let Self { recorder, placing, answers, session, facts_due, idle_since, stall, .. } = self;
         let has_room = recorder.has_room();
         let (due, idle) = (*facts_due, idle_since.map(|since| since + LINGER));
         let has_session = session.is_some();
+        let look = stall.look(!recorder.is_idle());
         tokio::select! {
             biased;
             command = inbox.recv() => Step::Command(command),
@@ -286,6 +293,7 @@ impl Live {
             Some(answer) = answers.next(), if !answers.is_empty() => Step::Answer(answer),
             event = async { session.as_ref().expect("it is there by the branch's condition").next_event().await }, if has_session && has_room => Step::Event(event),
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => Step::FactsDue,
+            () = sleep_until(look.unwrap_or_else(Instant::now)), if look.is_some() => Step::Look,
             () = sleep_until(idle.unwrap_or_else(Instant::now)), if idle.is_some() && !has_session => Step::Idle,
         }
     }
@@ -298,6 +306,7 @@ impl Live {
             Step::Answer(answer) => self.answer(answer),
             Step::Event(event) => self.take_events(event),
             Step::FactsDue => self.write_facts(),
+            Step::Look => self.look(),
             Step::Command(None) | Step::Idle => {}
         }
     }
@@ -324,6 +333,7 @@ impl Live {
 
     /// Does what follows from entries that are stored.
     fn stored(&mut self, stored: Stored<Then>) {
+        self.stall.end();
         for then in stored.then {
             match (&stored.result, then) {
                 (Ok(()), Then::Tell(listener, line)) => self.tell_line(listener, line),
@@ -334,24 +344,10 @@ impl Live {
                     Some(values) if response.cancelled != Some(true) => question.answer(values),
                     _ => question.cancel(),
                 },
-                (Err(why), Then::Send(turn, _)) => self.not_stored(turn, why),
-                // Dropped, a request is denied and a question cancelled; a denial waits for no store.
-                (Err(_), Then::Decide(permission, response)) if !response.approved => {
-                    permission.respond(response)
-                }
+                // The host ends. Dropped, a request is denied and a question cancelled.
                 (Err(_), _) => {}
             }
         }
-    }
-
-    /// An input is not stored: its turn ends, and the agent has not got it.
-    fn not_stored(&mut self, turn: TurnId, why: &NotStored) {
-        let end = TurnComplete {
-            error: Some(Failure::new(Category::Other, why.to_string())),
-            ..ends::failed(Delivered::No)
-        };
-        self.running = None;
-        self.end_turn(turn, end, None);
     }
 
     /// Writes an entry that the adapter could have said.
@@ -379,6 +375,9 @@ impl Live {
     /// Writes the end of a turn, and goes on with what waits.
     fn end_turn(&mut self, turn: TurnId, end: TurnComplete, meta: Option<Meta>) {
         self.facts.learn_from_end(&end);
+        if self.stall.is_on() {
+            self.tell_early(&turn, &end);
+        }
         self.say(Some(turn), end, meta);
         let open = &self.facts.open.requests;
         self.pending.retain(|id, _| open.iter().any(|request| request.id.0 == *id));
@@ -499,9 +498,11 @@ impl Live {
         }
         self.stop_for_good();
         self.write_facts();
-        while !self.recorder.is_idle() {
-            let stored = self.recorder.stored().await;
-            self.stored(stored);
+        while !self.recorder.is_idle() && self.journal.stalled().is_none() {
+            // What cannot be stored now waits in the journal until that is closed.
+            if let Ok(stored) = tokio::time::timeout(LOOK, self.recorder.stored()).await {
+                self.stored(stored);
+            }
         }
         self.tail.end();
         for done in self.ending.drain(..) {

@@ -35,6 +35,7 @@ pub(crate) struct Recorder<T> {
     ending: String,
 }
 
+/// What was put and is not known to be stored.
 #[derive(Debug)]
 struct Unstored<T> {
     ticket: Ticket,
@@ -165,13 +166,18 @@ impl<T> Recorder<T> {
         if unstored.last >= unstored.first {
             match &result {
                 Ok(()) => self.tail.publish(unstored.first, unstored.last, unstored.lines),
-                // Nothing was told of them, so the numbers are given again; where later ones were put, they are passed over.
-                Err(_) if self.unstored.is_empty() && self.lines.is_empty() => {
-                    (self.next, self.first) = (unstored.first, unstored.first);
+                Err(why) => {
+                    let (from, to) = (unstored.first, unstored.last);
+                    tracing::warn!(session = %self.id, from, to, "entries are lost: {why}");
                 }
-                Err(_) => self.tail.pass_over(unstored.last),
             }
         }
         Stored { result, then: unstored.then }
+    }
+
+    /// Takes back what was to follow from entries that are not stored yet.
+    pub(crate) fn take_back(&mut self, mut is_meant: impl FnMut(&T) -> bool) -> Vec<T> {
+        let thens = self.unstored.iter_mut().map(|unstored| &mut unstored.then).chain([&mut self.then]);
+        thens.flat_map(|then| then.extract_if(.., |then| is_meant(then)).collect::<Vec<_>>()).collect()
     }
 }

@@ -94,9 +94,7 @@ impl Sessions {
         }
         // A hub that attaches counts on from there.
         for stored in closed {
-            if let Err(error) = stored.wait() {
-                tracing::warn!("a session that was open was not closed: {error}");
-            }
+            journal.wait(&stored).map_err(|why| OpenError::not_written(folder, &why))?;
         }
         let shared = Shared {
             host,

@@ -83,12 +83,6 @@ impl Tail {
         self.changed.notify_waiters();
     }
 
-    /// Says that numbers are passed over, since their entries could not be stored.
-    pub(crate) fn pass_over(&self, last: u64) {
-        self.lock().stored = last;
-        self.changed.notify_waiters();
-    }
-
     /// Says that nothing more will come.
     pub(crate) fn end(&self) {
         self.lock().is_over = true;

@@ -5,7 +5,7 @@ use std::{
     io::{BufRead, BufReader, Lines, Read, Write},
     os::unix::{fs::PermissionsExt, net::UnixStream},
     path::Path,
-    process::{Child, ChildStdin, ChildStdout, Stdio},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
 use serde_json::{Value, json};
@@ -16,32 +16,36 @@ use super::Home;
 const JOURNAL: [&str; 4] = ["turns", "events", "control", "journal"];
 
 /// A host with a journal, and the hub's ends of its pipes.
-struct Serving {
-    child: Child,
-    input: Option<ChildStdin>,
+pub(super) struct Serving {
+    pub(super) child: Child,
+    pub(super) input: Option<ChildStdin>,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Serving {
-    fn new(home: &Home, more: &[&str]) -> Self {
+    pub(super) fn new(home: &Home, more: &[&str]) -> Self {
         let mut arguments = vec!["serve", "--journal", "journal"];
         arguments.extend(more);
-        let mut child = home.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
+        Self::of(&mut home.command(arguments))
+    }
+
+    pub(super) fn of(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         Self { input: child.stdin.take(), lines, child }
     }
 
     /// Says a message. One that is killed does not hear it.
-    fn say(&mut self, message: &Value) {
+    pub(super) fn say(&mut self, message: &Value) {
         let _ = writeln!(self.input.as_mut().unwrap(), "{message}");
     }
 
-    fn hear(&mut self) -> Option<(Value, String)> {
+    pub(super) fn hear(&mut self) -> Option<(Value, String)> {
         let line = self.lines.next()?.ok()?;
         Some((serde_json::from_str(&line).ok()?, line))
     }
 
-    fn until(&mut self, kind: &str) -> Value {
+    pub(super) fn until(&mut self, kind: &str) -> Value {
         loop {
             let (message, _) = self.hear().expect("the host has more to say");
             if message["type"] == kind {
@@ -50,7 +54,7 @@ impl Serving {
         }
     }
 
-    fn kill(mut self) -> Vec<(Value, String)> {
+    pub(super) fn kill(mut self) -> Vec<(Value, String)> {
         self.child.kill().unwrap();
         let mut rest = Vec::new();
         while let Some(heard) = self.hear() {
@@ -61,7 +65,7 @@ impl Serving {
     }
 
     /// Ends it in order.
-    fn end(mut self) {
+    pub(super) fn end(mut self) {
         self.input = None;
         while self.hear().is_some() {}
         let code = self.child.wait().unwrap().code();
@@ -71,15 +75,15 @@ impl Serving {
     }
 }
 
-fn start(id: &str) -> Value {
+pub(super) fn start(id: &str) -> Value {
     json!({"type": "session.start", "session_id": id, "protocol": 1, "extensions": JOURNAL})
 }
 
-fn attach(id: &str, after: u64) -> Value {
+pub(super) fn attach(id: &str, after: u64) -> Value {
     json!({"type": "session.attach", "session_id": id, "after": after, "protocol": 1, "extensions": JOURNAL})
 }
 
-fn input(id: &str, name: &str, content: &str) -> Value {
+pub(super) fn input(id: &str, name: &str, content: &str) -> Value {
     json!({"type": "user.input", "session_id": id, "turn_id": format!("t-{name}"),
         "message_id": format!("m-{name}"), "content": content})
 }
@@ -232,23 +236,23 @@ fn a_hub_that_lost_its_pipe_starts_the_next_host_at_once() {
 }
 
 /// A hub on the socket of a host.
-struct Socket {
+pub(super) struct Socket {
     stream: UnixStream,
     lines: Lines<BufReader<UnixStream>>,
 }
 
 impl Socket {
-    fn new(path: &Path) -> Self {
+    pub(super) fn new(path: &Path) -> Self {
         let stream = UnixStream::connect(path).unwrap();
         let lines = BufReader::new(stream.try_clone().unwrap()).lines();
         Self { stream, lines }
     }
 
-    fn say(&mut self, message: &Value) {
+    pub(super) fn say(&mut self, message: &Value) {
         writeln!(self.stream, "{message}").unwrap();
     }
 
-    fn until(&mut self, kind: &str) -> Value {
+    pub(super) fn until(&mut self, kind: &str) -> Value {
         loop {
             let line = self.lines.next().expect("the host has more to say").unwrap();
             let message: Value = serde_json::from_str(&line).unwrap();

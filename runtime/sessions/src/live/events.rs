@@ -102,7 +102,8 @@ impl Live {
             self.ended.pop_front();
         }
         self.ended.push_back((end.turn, turn.clone()));
-        self.end_turn(turn, TurnComplete::from(end), meta);
+        let end = self.end_in_stall(TurnComplete::from(end));
+        self.end_turn(turn, end, meta);
     }
 
     /// The host's session has ended. That of the journal goes on: its next input opens another one.

@@ -1,0 +1,291 @@
+//! `serve --journal` on a disk that is full, broken or slow: nothing is lost, and hubs learn what happens.
+
+use std::{
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+};
+
+use serde_json::{Value, json};
+
+use super::{
+    Home,
+    journal::{Serving, attach, input, start},
+};
+
+/// Stands before the C library's `pwrite`, as a disk that does what a file says: `fail ERRNO`, `slow MILLISECONDS`, or
+/// nothing.
+const DISK: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+ssize_t pwrite64(int fd, const void *bytes, size_t count, off_t at) {
+    ssize_t (*next)(int, const void *, size_t, off_t) = dlsym(RTLD_NEXT, "pwrite64");
+    char link[64], path[4096], what[16] = "";
+    int number = 0;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, path, sizeof path - 1);
+    path[length < 0 ? 0 : length] = 0;
+    FILE *orders = length > 4 && !strcmp(path + length - 4, ".log") ? fopen(getenv("DISK"), "r") : NULL;
+    if (orders) {
+        if (fscanf(orders, "%15s %d", what, &number) != 2) what[0] = 0;
+        fclose(orders);
+    }
+    if (!strcmp(what, "fail")) { errno = number; return -1; }
+    if (!strcmp(what, "slow")) usleep(number * 1000);
+    return next(fd, bytes, count, at);
+}
+"#;
+
+/// The disk of a host, and the host on it.
+struct Disk {
+    orders: PathBuf,
+    library: PathBuf,
+}
+
+impl Disk {
+    fn new(home: &Home) -> Self {
+        let (source, library) = (home.file("disk.c", DISK), home.path().join("disk.so"));
+        let arguments: [&OsStr; 6] = [
+            "-shared".as_ref(),
+            "-fPIC".as_ref(),
+            "-o".as_ref(),
+            library.as_ref(),
+            source.as_ref(),
+            "-ldl".as_ref(),
+        ];
+        assert!(Command::new("cc").args(arguments).status().expect("a C compiler").success());
+        Self { orders: home.path().join("disk"), library }
+    }
+
+    fn does(&self, what: &str) {
+        let new = self.orders.with_extension("new");
+        fs::write(&new, what).unwrap();
+        fs::rename(new, &self.orders).unwrap();
+    }
+
+    fn serve(&self, home: &Home) -> Serving {
+        let mut command = home.command(["serve", "--journal", "journal"]);
+        Serving::of(command.env("LD_PRELOAD", &self.library).env("DISK", &self.orders))
+    }
+}
+
+/// What is set aside for the moment when the disk is full, in bytes.
+const RESERVE: u64 = 4 << 20;
+
+/// What a hub hears until something holds.
+fn heard_until(host: &mut Serving, mut is_last: impl FnMut(&Value) -> bool) -> Vec<Value> {
+    let mut heard = Vec::new();
+    loop {
+        let (message, _) = host.hear().expect("the host has more to say");
+        heard.push(message.clone());
+        if is_last(&message) {
+            return heard;
+        }
+    }
+}
+
+fn is_end_of(message: &Value, turn: &str) -> bool {
+    message["type"] == "turn.complete" && message["turn_id"] == turn
+}
+
+/// The entries of a session as the next host has them.
+fn entries(home: &Home, id: &str) -> Vec<Value> {
+    let export = home.run(["sessions", "--journal", "journal", "history", id, "--json"]);
+    assert_eq!(export.code, Some(0), "{}", export.stderr);
+    export.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn a_disk_that(order: &str, says: &str) {
+    let home = Home::new();
+    let disk = Disk::new(&home);
+    let mut host = disk.serve(&home);
+    host.say(&start("s"));
+    host.say(&input("s", "a", "/sleep 30"));
+    host.until("turn.begin");
+    disk.does(order);
+    host.say(&input("s", "b", "waits"));
+
+    // Both ends reach the hub, although they cannot be stored.
+    let mut open = vec!["t-a", "t-b"];
+    heard_until(&mut host, |message| {
+        if message["type"] == "turn.complete" {
+            assert_eq!((&message["provisional"], &message["seq"]), (&json!(true), &Value::Null), "{message}");
+            assert_eq!(message["status"], "failed", "{message}");
+            assert!(message["error"]["message"].as_str().unwrap().contains(says), "{message}");
+            open.retain(|turn| message["turn_id"] != *turn);
+        }
+        assert_eq!(message["seq"], Value::Null, "{message}");
+        open.is_empty()
+    });
+    host.say(&input("s", "c", "is refused"));
+    let refused = host.until("turn.complete");
+    assert_eq!((&refused["turn_id"], &refused["delivered"]), (&json!("t-c"), &json!("no")), "{refused}");
+    host.say(&start("other"));
+    let refused = host.until("session.refused");
+    assert_eq!(refused["reason"], "read_only", "{refused}");
+
+    // Then the disk does its work again: all that waited comes, as entries.
+    disk.does("");
+    let mut last = 2;
+    let mut open = vec!["t-a", "t-b"];
+    heard_until(&mut host, |message| {
+        if let Some(seq) = message["seq"].as_u64().filter(|_| message["epoch"].is_u64()) {
+            last += 1;
+            assert_eq!(seq, last, "{message}");
+            if message["type"] == "turn.complete" {
+                open.retain(|turn| message["turn_id"] != *turn);
+            }
+        }
+        open.is_empty()
+    });
+    host.say(&input("s", "d", "hello"));
+    heard_until(&mut host, |message| is_end_of(message, "t-d") && message["status"] == "completed");
+    host.kill();
+
+    let all = entries(&home, "s");
+    let numbers: Vec<_> = all.iter().map(|entry| entry["seq"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, (1..=all.len() as u64).collect::<Vec<_>>());
+    for (turn, status) in [("t-a", "failed"), ("t-b", "failed"), ("t-d", "completed")] {
+        let ends: Vec<_> = all.iter().filter(|entry| is_end_of(entry, turn)).collect();
+        assert_eq!(ends.len(), 1, "{turn}: {all:?}");
+        assert_eq!((&ends[0]["status"], &ends[0]["provisional"]), (&json!(status), &Value::Null));
+    }
+    assert_eq!(home.run(["sessions", "--journal", "journal", "check"]).code, Some(0));
+}
+
+#[test]
+fn a_disk_that_fails_ends_what_is_open_and_nothing_is_lost() {
+    // Each takes the journal's five seconds.
+    thread::scope(|scope| {
+        scope.spawn(|| a_disk_that("fail 28", "No space left"));
+        scope.spawn(|| a_disk_that("fail 30", "Read-only file system"));
+        scope.spawn(|| a_disk_that("fail 5", "Input/output error"));
+        scope.spawn(|| a_disk_that("slow 7000", "a write has taken longer than 5s"));
+    });
+}
+
+#[test]
+fn a_slow_disk_makes_turns_slow_and_no_turn_fail() {
+    let home = Home::new();
+    let disk = Disk::new(&home);
+    disk.does("slow 50");
+    let mut host = disk.serve(&home);
+    host.say(&start("s"));
+    for number in 0..5 {
+        host.say(&input("s", &number.to_string(), "/burst 50 100"));
+    }
+    heard_until(&mut host, |message| is_end_of(message, "t-4"));
+    host.end();
+    let all = entries(&home, "s");
+    assert_eq!(all.iter().filter(|entry| entry["status"] == "completed").count(), 5);
+}
+
+#[test]
+fn a_host_that_ends_while_its_disk_fails_says_what_is_lost_and_ends() {
+    let home = Home::new();
+    let disk = Disk::new(&home);
+    let mut host = disk.serve(&home);
+    host.say(&start("s"));
+    host.until("host.fact");
+    disk.does("fail 5");
+    host.say(&input("s", "a", "is not stored"));
+    host.input = None;
+    while host.hear().is_some() {}
+    let output = host.child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("the journal cannot be written: Input/output error"), "{said}");
+    disk.does("");
+    let mut next = disk.serve(&home);
+    next.say(&attach("s", 1));
+    next.say(&input("s", "a", "hello"));
+    let end = next.until("turn.complete");
+    assert_eq!((&end["turn_id"], &end["status"]), (&json!("t-a"), &json!("completed")));
+    next.end();
+}
+
+#[test]
+fn what_runs_when_the_disk_is_full_ends_in_order_by_the_reserve() {
+    let home = Home::new();
+    let folder = home.path().join("journal");
+    fs::create_dir(&folder).unwrap();
+    let inside = "mount -t tmpfs -o size=12m none journal && exec \"$@\"";
+    let serve = home.command(["serve", "--journal", "journal"]);
+    let enter = |flags: &str| {
+        let mut command = Command::new("unshare");
+        command.args([flags, "--kill-child", "--fork", "sh", "-c", inside, "sh"]).current_dir(home.path());
+        command
+    };
+    let allowed = |flags: &&str| {
+        let status = enter(flags).arg("true").stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    };
+    let Some(flags) = ["-m", "-rm"].into_iter().find(allowed) else {
+        return eprintln!("skipped: no mount namespace");
+    };
+    let mut command = enter(flags);
+    command.arg(serve.get_program()).args(serve.get_args()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    for (name, value) in serve.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let mut host = Serving::of(&mut command);
+    host.say(&start("s"));
+    host.say(&input("s", "a", "/sleep 30"));
+    host.until("turn.begin");
+
+    // The folder as the host sees it.
+    let child = format!("/proc/{0}/task/{0}/children", host.child.id());
+    let inner = fs::read_to_string(child).unwrap();
+    let seen = Path::new("/proc").join(inner.trim()).join("root").join(folder.strip_prefix("/").unwrap());
+    // While the host tries to make it again there is an empty one.
+    let reserve = || fs::metadata(seen.join("reserve")).map_or(0, |file| file.len());
+    assert_eq!(reserve(), RESERVE);
+    fill(&seen.join("filler"));
+    // More than is left of the page that the log ends in.
+    let content = "x".repeat(10_000);
+    host.say(&json!({"type": "user.input", "session_id": "s", "mode": "steer", "message_id": "more", "content": content}));
+    host.until("input.steered");
+    host.say(&json!({"type": "stop", "session_id": "s"}));
+    let end = host.until("turn.complete");
+    assert_eq!((&end["status"], &end["provisional"]), (&json!("stopped"), &Value::Null), "{end}");
+    assert!(end["seq"].is_u64(), "{end}");
+    assert_eq!(reserve(), 0);
+    host.say(&input("s", "b", "is refused"));
+    let refused = host.until("turn.complete");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("the disk is full"), "{refused}");
+
+    fs::remove_file(seen.join("filler")).unwrap();
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        host.say(&input("s", &format!("c{tries}"), "hello"));
+        let end = host.until("turn.complete");
+        if end["status"] == "completed" {
+            break;
+        }
+        assert!(end["error"]["message"].as_str().unwrap().contains("the disk is full"), "{end}");
+        // The host looks once a second.
+        thread::yield_now();
+    }
+    assert_eq!(reserve(), RESERVE);
+    host.end();
+}
+
+/// Takes all the room that there is.
+fn fill(path: &Path) {
+    use std::io::Write;
+    let mut file = fs::File::create(path).unwrap();
+    for block in [1 << 16, 1 << 8, 1] {
+        while file.write_all(&vec![0; block]).is_ok() {}
+    }
+}

@@ -1,0 +1,133 @@
+//! A journal that cannot be written: what is open ends, and hubs learn of it before it is stored ([journal.11]).
+//!
+//! Nothing is dropped: entries wait, and are stored in their order when the disk does its work again.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use trunkline_protocol::{
+    AdapterBody, Category, Delivered, Envelope, Failure, Status, SteerResult, StopReason, TurnComplete,
+    TurnId,
+};
+
+use super::{Live, Ordered, Then};
+use crate::ends;
+
+/// How often a session with entries that wait looks whether the journal is stalled.
+pub(super) const LOOK: Duration = Duration::from_millis(250);
+
+/// How long the agent may take to end its turn.
+const STOP: Duration = Duration::from_secs(10);
+
+/// What a session does about a journal that is stalled.
+#[derive(Debug, Default)]
+pub(super) struct Stall {
+    /// Why nothing is stored, and until when the running turn may end by itself.
+    on: Option<(String, Instant)>,
+}
+
+impl Stall {
+    pub(super) fn is_on(&self) -> bool {
+        self.on.is_some()
+    }
+
+    /// Something is stored again.
+    pub(super) fn end(&mut self) {
+        self.on = None;
+    }
+
+    /// When to look at the journal again.
+    pub(super) fn look(&self, waits: bool) -> Option<Instant> {
+        waits.then(|| Instant::now() + LOOK)
+    }
+
+    fn failure(&self) -> Failure {
+        let why = self.on.as_ref().map_or("the journal is stalled", |(why, _)| why);
+        Failure::new(Category::Other, format!("{why}; the turn was ended"))
+    }
+}
+
+impl Live {
+    pub(super) fn look(&mut self) {
+        let Some(why) = self.journal.stalled() else { return };
+        match &self.stall.on {
+            None => self.begin_stall(why.to_string()),
+            Some((_, until)) if self.running.is_some() && Instant::now() > *until => {
+                // Dropped, the agent's session is closed.
+                self.session = None;
+                self.settle_all(StopReason::Stopped);
+                self.end_running(Delivered::Unknown);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Ends what is open: what waits at once, the running turn by a stop.
+    fn begin_stall(&mut self, why: String) {
+        tracing::warn!(session = %self.id, "{why}");
+        self.stall.on = Some((why, Instant::now() + STOP));
+        let (inputs, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut self.ordered)
+            .into_iter()
+            .partition(|ordered| matches!(ordered, Ordered::Input(..)));
+        self.ordered = rest.into();
+        let is_handed_on = |then: &Then| matches!(then, Then::Send(..) | Then::Steer(_));
+        for then in self.recorder.take_back(|then| is_handed_on(then)) {
+            match then {
+                Then::Send(..) => self.end_running(Delivered::No),
+                Then::Steer(input) => {
+                    let message_id = input.message.message_id;
+                    let reason = Some(self.stall.failure().message.unwrap_or_default());
+                    self.say(
+                        self.running.clone(),
+                        SteerResult { message_id, delivered: false, reason },
+                        None,
+                    );
+                }
+                _ => {}
+            }
+        }
+        for input in inputs {
+            if let Ordered::Input(turn, _) = input {
+                self.end_turn(turn, self.stalled_end(Delivered::No), None);
+            }
+        }
+        if let (Some(session), Some(no)) = (&self.session, self.no) {
+            session.stop_turn(no, StopReason::Policy);
+        }
+    }
+
+    fn end_running(&mut self, delivered: Delivered) {
+        self.no = None;
+        if let Some(turn) = self.running.take() {
+            self.end_turn(turn, self.stalled_end(delivered), None);
+        }
+    }
+
+    fn stalled_end(&self, delivered: Delivered) -> TurnComplete {
+        TurnComplete { error: Some(self.stall.failure()), ..ends::failed(delivered) }
+    }
+
+    /// The end of the running turn as it stands while the journal is stalled: a stop says why it came.
+    pub(super) fn end_in_stall(&self, end: TurnComplete) -> TurnComplete {
+        if self.stall.is_on() && end.status == Some(Status::Stopped) {
+            let (status, error) = (Some(Status::Failed), Some(self.stall.failure()));
+            return TurnComplete { status, error, stop_reason: None, ..end };
+        }
+        end
+    }
+
+    /// Tells every listener of an end before it is stored; it comes again as an entry.
+    pub(super) fn tell_early(&mut self, turn: &TurnId, end: &TurnComplete) {
+        let (session_id, turn_id) = (self.id.clone(), Some(turn.clone()));
+        let body = AdapterBody::from(end.clone());
+        let message = Envelope { session_id, turn_id, meta: None, large: None, body };
+        let mut line = message.to_line();
+        // In place of the brace and the line's end.
+        line.truncate(line.len() - 2);
+        line.extend_from_slice(b",\"provisional\":true}\n");
+        let listeners: Vec<_> = self.listeners.keys().copied().collect();
+        for listener in listeners {
+            self.tell_line(listener, line.clone());
+        }
+    }
+}
