@@ -3,6 +3,7 @@
 mod adapter;
 mod enforced;
 mod event;
+mod health;
 mod host;
 mod journal;
 mod kind;
@@ -14,6 +15,7 @@ mod usage;
 pub use adapter::*;
 pub use enforced::EnforcedOption;
 pub use event::*;
+pub use health::*;
 pub use host::*;
 pub use journal::*;
 pub use kind::{AdapterBody, AdapterKind, HostBody, HostKind, HubBody, HubKind, RelayBody, RelayKind};

@@ -205,6 +205,42 @@ pub(super) const OF_USAGE: &[Field] = &[
     optional("estimated", Bool),
 ];
 
+/// How an agent is, in the answer to `agents.list`.
+pub(super) const HEALTH: Kind = Object(&[
+    optional("verdict", Text),
+    optional("severity", OneOf(&["ok", "note", "warning", "error"])),
+    optional("liveness", OneOf(&["down", "starting", "alive", "answering", "progressing", "suspected"])),
+    optional("pid", Uint),
+    optional("age_ms", Uint),
+    optional("silent_ms", Uint),
+    optional("restart_in_ms", Uint),
+    optional("last_end", Text),
+    optional("sessions", Uint),
+    optional("turns", Uint),
+    optional("requests", Uint),
+    optional("queued_bytes", Uint),
+    optional("lines_rate", Uint),
+    optional("bytes_in_rate", Uint),
+    optional("bytes_out_rate", Uint),
+    optional("counters", Map(&Uint)),
+    optional("stderr", Text),
+]);
+
+/// The open sessions, there.
+pub(super) const OPEN_SESSIONS: Kind = List(&[
+    required("id", Text),
+    required("agent_id", Text),
+    optional("state", OneOf(&["unstarted", "idle", "running", "stopping"])),
+    optional("age_ms", Uint),
+    optional("turn_ms", Uint),
+    optional("silent_ms", Uint),
+    optional("queued_inputs", Uint),
+    optional("requests", Uint),
+    optional("unread_bytes", Uint),
+    optional("bytes_in", Uint),
+    optional("bytes_out", Uint),
+]);
+
 pub(super) const PER_MODEL: Kind = Map(&Object(&[
     optional("input_tokens", Uint),
     optional("output_tokens", Uint),

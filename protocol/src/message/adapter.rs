@@ -1,8 +1,8 @@
 //! Messages from the adapter to the host that are not events of a turn.
 
 use super::{
-    AdapterInfo, AgentEntry, Capabilities, Command, Context, Diff, Mode, Model, PermissionOption,
-    QuestionField, SessionEntry, StopReason, objects,
+    AdapterInfo, AgentEntry, Capabilities, Command, Context, Diff, Mode, Model, OpenSession,
+    PermissionOption, QuestionField, SessionEntry, StopReason, objects,
 };
 use crate::{
     Json, MessageId, RequestId, Sha256, ToolCallId,
@@ -133,6 +133,8 @@ objects! {
         pub request_id: RequestId,
         /// The agents.
         pub agents: Vec<AgentEntry>,
+        /// Open sessions, where they were asked for: those whose turns run, then the youngest.
+        pub sessions: Option<Vec<OpenSession>>,
     }
 
     /// Alive; quiet work goes on (`control`).

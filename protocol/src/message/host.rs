@@ -202,6 +202,10 @@ objects! {
     pub struct AgentsList {
         /// Copied into the answer.
         pub request_id: RequestId,
+        /// True if the health of each is asked for, too.
+        pub health: Option<bool>,
+        /// How many open sessions are asked for, too.
+        pub sessions: Option<u32>,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What an adapter tells of itself and of a session: capabilities, models, modes, commands.
 
-use super::{names, objects};
+use super::{HealthEntry, names, objects};
 use crate::Json;
 
 objects! {
@@ -117,6 +117,8 @@ objects! {
         pub models: Option<Vec<Model>>,
         /// The state.
         pub state: Option<AgentState>,
+        /// Its health, where it was asked for.
+        pub health: Option<HealthEntry>,
     }
 
     /// A session that can be resumed.

@@ -27,7 +27,7 @@ use trunkline_protocol::{Extensions, SessionId, tool_loop::ToolLoopAction};
 pub use self::{
     close::WhyClosed,
     effect::{Counter, Effect, Ticket},
-    figures::{Figures, SessionState},
+    figures::{Figures, ProcessFigures, ProcessPhase, SessionState},
     flow::Reader,
     key::Key,
     rate::OutputRate,

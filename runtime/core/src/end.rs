@@ -223,7 +223,8 @@ pub struct ProcessEnd {
 
 impl ProcessEnd {
     /// How it ended, for people.
-    pub(crate) fn how(&self) -> String {
+    #[must_use]
+    pub fn how(&self) -> String {
         let how = if self.exit.signal.is_some() { "was" } else { "ended with" };
         match self.memory_kills {
             0 => format!("{how} {}", self.exit),

@@ -17,7 +17,8 @@
 //!   order. An effect never waits for an answer within the call: a request carries a serial, a caller a [`Ticket`].
 //! - **Timers** are one instant. [`Core::poll_timeout`] names it, after any input; at that time call
 //!   [`Core::handle_timeout`]. To call it too early does nothing.
-//! - **Figures** of a session are read at any time by [`Core::figures`].
+//! - **Figures** of a session are read at any time by [`Core::figures`], those of the process by
+//!   [`Core::process_figures`].
 //!
 //! A [`Key`] names a session. It is free after [`Effect::Closed`] and never names another session after that. The core
 //! outlives the adapter's process, as sessions do ([process.5]).
@@ -40,8 +41,8 @@ pub mod share;
 mod supervise;
 
 pub use self::core::{
-    Answer, Core, Counter, Effect, Figures, Key, NewSession, OutputRate, Reader, ReliedOn, Rules,
-    SessionState, Ticket, WhyClosed,
+    Answer, Core, Counter, Effect, Figures, Key, NewSession, OutputRate, ProcessFigures, ProcessPhase,
+    Reader, ReliedOn, Rules, SessionState, Ticket, WhyClosed,
 };
 pub use end::{Cause, Ended, ExitStatus, ProcessEnd, SessionEnd, TurnEnd};
 pub use error::{SteerError, UpdateError};

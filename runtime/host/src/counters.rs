@@ -19,6 +19,13 @@ macro_rules! counters {
             $( $(#[$doc])* pub $name: u64, )*
         }
 
+        impl Counters {
+            /// Each with its name.
+            pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$( (stringify!($name), self.$name) ),*].into_iter()
+            }
+        }
+
         impl LiveCounters {
             /// The counters as they stand.
             pub(crate) fn snapshot(&self) -> Counters {
@@ -84,6 +91,10 @@ impl Count {
 
     pub(crate) fn one(&self) {
         self.add(1);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
     }
 
     pub(crate) fn set(&self, value: u64) {

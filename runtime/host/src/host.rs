@@ -23,7 +23,7 @@ use trunkline_process::ChildSpec;
 use trunkline_protocol::{AgentState, Capabilities, Model, SessionId, SessionStart};
 
 use crate::{
-    Counters, Session, SessionOptions, SessionStatus,
+    AgentHealth, Counters, Rates, Session, SessionOptions, SessionStatus,
     agent::{self, AgentShared, Folders},
     config::{self, AgentConfig, Buffers, Config, EnvValue, Organisation, Source, StopSteps},
     declared::Declared,
@@ -522,6 +522,28 @@ impl Host {
         self.inner.agents.get(id).map(|entry| entry.status())
     }
 
+    /// How every agent is, by id: its process, its figures and, by [`AgentHealth::verdict`], what is wrong in words.
+    ///
+    /// # Cancel safety
+    /// It changes nothing.
+    pub async fn health(&self) -> Vec<AgentHealth> {
+        let ask = |agent: &Agent| {
+            let (reply, answer) = oneshot::channel();
+            if agent.is_linked() {
+                agent.inbox.push(Command::Health(reply));
+            }
+            (agent.health(), answer)
+        };
+        let asked: Vec<_> = self.inner.agents.iter().map(|entry| ask(&entry)).collect();
+        let mut agents = Vec::new();
+        for (unlinked, answer) in asked {
+            // An error means that there is no link, or not any more.
+            agents.push(answer.await.unwrap_or(unlinked));
+        }
+        agents.sort_by(|one, other| one.agent.cmp(&other.agent));
+        agents
+    }
+
     /// Every open session of every agent, by agent and then by age, the oldest first.
     ///
     /// # Cancel safety
@@ -632,6 +654,26 @@ impl Agent {
             config: self.shared.config.clone(),
             state: self.shared.state(),
             refusal: self.refusal.clone(),
+            counters: self.shared.counters.snapshot(),
+        }
+    }
+}
+
+impl Agent {
+    /// How it is while it has no link.
+    fn health(&self) -> AgentHealth {
+        AgentHealth {
+            agent: self.shared.id.to_string(),
+            state: self.shared.state(),
+            why: self.refusal.as_ref().map(ToString::to_string),
+            restart_in: None,
+            process: None,
+            last_end: None,
+            sessions: 0,
+            running_turns: 0,
+            open_requests: 0,
+            longest_silence: None,
+            rates: Rates::default(),
             counters: self.shared.counters.snapshot(),
         }
     }

@@ -1,17 +1,55 @@
-//! The agents, as a hub sees them ([relay.4]).
+//! The agents and, where a hub asks, their health and open sessions ([relay.4]).
 
-use trunkline_host::{AgentStatus, Host, config::Profile};
+mod health;
+
+use std::cmp::Reverse;
+
+use trunkline_host::{AgentHealth, AgentStatus, Host, SessionState, SessionStatus, config::Profile};
 use trunkline_protocol::{
-    AdapterMessage, AgentEntry, AgentsListResult, MIN_MAX_LINE, Model, RequestId, SessionId,
+    AdapterMessage, AgentEntry, AgentsList, AgentsListResult, MIN_MAX_LINE, Model, OpenSession, SessionId,
 };
 
-/// The answer to `agents.list`, within a line that any hub can read: where it would be longer, the longest of what
-/// is known of an agent is left out, `models` before the rest ([relay.4]).
-pub(crate) fn answer(host: &Host, request_id: &RequestId) -> Vec<u8> {
-    let mut agents = list(host);
+/// How many open sessions an answer has at most. Each takes some 250 bytes of the line.
+const SESSIONS: usize = 2048;
+
+/// What links have to be asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Figures {
+    pub(crate) agents: Vec<AgentHealth>,
+    pub(crate) sessions: Vec<SessionStatus>,
+}
+
+impl Figures {
+    /// Asks every link.
+    pub(crate) async fn of(host: &Host) -> Self {
+        let (agents, mut sessions) = (host.health().await, host.sessions().await);
+        let runs = |one: &SessionStatus| matches!(one.state, SessionState::Running | SessionState::Stopping);
+        sessions.sort_by_key(|one| (!runs(one), Reverse(one.turn_age), one.age));
+        Self { agents, sessions }
+    }
+}
+
+/// The answer to `agents.list`, within a line that any hub can read: where it would be longer, sessions are left out
+/// from the end, then the longest of what is known of an agent: `stderr`, then `models`, then the rest ([relay.4]).
+pub(crate) fn answer(host: &Host, list: &AgentsList, figures: Option<&Figures>) -> Vec<u8> {
+    let mut agents = agents(host);
+    if let Some(figures) = figures.filter(|_| list.health == Some(true)) {
+        for agent in &mut agents {
+            let of = figures.agents.iter().find(|health| health.agent == agent.id);
+            agent.health = of.map(health::entry);
+        }
+    }
+    let most = list.sessions.map_or(0, |most| SESSIONS.min(most as usize));
+    let listed = figures.filter(|_| most > 0).map(|figures| &figures.sessions);
+    let mut sessions: Option<Vec<OpenSession>> =
+        listed.map(|listed| listed.iter().take(most).map(health::open_session).collect());
     loop {
-        let line = result(request_id, agents.clone());
+        let line = result(list, agents.clone(), sessions.clone());
         let Some(mut excess) = line.len().checked_sub(MIN_MAX_LINE + 1) else { return line };
+        if let Some(sessions) = sessions.as_mut().filter(|sessions| !sessions.is_empty()) {
+            sessions.truncate(sessions.len() / 2);
+            continue;
+        }
         // What is left out is shorter here than on the wire: two rounds at most, mostly one.
         while let Some(bytes) = leave_out_longest(&mut agents) {
             match excess.checked_sub(bytes) {
@@ -19,14 +57,17 @@ pub(crate) fn answer(host: &Host, request_id: &RequestId) -> Vec<u8> {
                 None => break,
             }
         }
-        if agents.iter().all(|agent| agent.models.is_none() && agent.description.is_none()) {
-            return result(request_id, agents);
+        if agents
+            .iter()
+            .all(|agent| agent.models.is_none() && agent.description.is_none() && stderr_of(agent).is_none())
+        {
+            return result(list, agents, sessions);
         }
     }
 }
 
 /// The host's agents, with what is known of them.
-fn list(host: &Host) -> Vec<AgentEntry> {
+fn agents(host: &Host) -> Vec<AgentEntry> {
     let entry = |status: AgentStatus| {
         let config = status.config;
         AgentEntry {
@@ -39,19 +80,29 @@ fn list(host: &Host) -> Vec<AgentEntry> {
             capabilities: status.capabilities,
             models: status.models,
             state: Some(status.state),
+            health: None,
             id: config.id,
         }
     };
     host.agents().into_iter().map(entry).collect()
 }
 
-fn result(request_id: &RequestId, agents: Vec<AgentEntry>) -> Vec<u8> {
-    let result = AgentsListResult { request_id: request_id.clone(), agents };
+fn result(list: &AgentsList, agents: Vec<AgentEntry>, sessions: Option<Vec<OpenSession>>) -> Vec<u8> {
+    let result = AgentsListResult { request_id: list.request_id.clone(), agents, sessions };
     AdapterMessage::new(SessionId::none(), result).to_line()
 }
 
-/// Leaves out the longest list of models, or where there is none the longest description. Says about how long it was.
+fn stderr_of(agent: &AgentEntry) -> Option<&String> {
+    agent.health.as_ref()?.stderr.as_ref()
+}
+
+/// Leaves out the longest `stderr`, where there is none the longest list of models, and then the longest description.
+/// Says about how long it was.
 fn leave_out_longest(agents: &mut [AgentEntry]) -> Option<usize> {
+    let longest = agents.iter_mut().max_by_key(|agent| stderr_of(agent).map(String::len))?;
+    if let Some(stderr) = longest.health.as_mut().and_then(|health| health.stderr.take()) {
+        return Some(stderr.len());
+    }
     let models = |agent: &AgentEntry| {
         // With the members' names; what has to be escaped is longer.
         let label = |model: &Model| model.label.as_ref().map_or(0, |label| 11 + label.len());
@@ -66,4 +117,55 @@ fn leave_out_longest(agents: &mut [AgentEntry]) -> Option<usize> {
     let length = |agent: &AgentEntry| agent.description.as_ref().map(String::len);
     let longest = agents.iter_mut().max_by_key(|agent| length(agent))?;
     longest.description.take().map(|description| description.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use trunkline_host::{SessionOptions, config::AgentConfig};
+    use trunkline_protocol::{AdapterBody, RequestId};
+
+    use super::*;
+
+    fn asked(health: bool, sessions: u32) -> AgentsList {
+        let request_id = RequestId::new("q").unwrap();
+        AgentsList { request_id, health: Some(health), sessions: Some(sessions) }
+    }
+
+    fn answered(host: &Host, list: &AgentsList, figures: &Figures) -> AgentsListResult {
+        let line = answer(host, list, Some(figures));
+        assert!(line.len() <= MIN_MAX_LINE + 1, "{}", line.len());
+        let message = AdapterMessage::parse(String::from_utf8(line).unwrap().trim_end()).unwrap();
+        let AdapterBody::AgentsListResult(result) = message.body else { panic!("another message") };
+        result
+    }
+
+    #[tokio::test]
+    async fn sessions_and_health_are_what_was_asked_for_within_a_line_that_any_hub_reads() {
+        // The adapter's end is kept: it reads and says nothing.
+        let (peers, _kept) = std::sync::mpsc::sync_channel(1);
+        let streams = move || {
+            let (host, peer) = tokio::io::duplex(64);
+            peers.send(peer).unwrap();
+            tokio::io::split(host)
+        };
+        let host = Host::builder().agent_over(AgentConfig::external("a", "none"), streams).build().unwrap();
+        let open = |number: usize| {
+            let id = SessionId::new(format!("{number:-<256}")).unwrap();
+            host.open("a", SessionOptions { id: Some(id), ..SessionOptions::default() }).unwrap()
+        };
+        let _open: Vec<_> = (0..3000).map(open).collect();
+        let figures = Figures::of(&host).await;
+        let all = answered(&host, &asked(true, 3000), &figures);
+        let listed = all.sessions.unwrap();
+        assert!((1024..=SESSIONS).contains(&listed.len()), "{}", listed.len());
+        assert_eq!(listed[0].agent_id, "a");
+        let of = all.agents[0].health.as_ref().unwrap();
+        assert_eq!(of.sessions, Some(3000));
+        assert!(of.verdict.as_ref().unwrap().starts_with("it does not read its stdin"), "{of:?}");
+
+        let few = answered(&host, &asked(false, 2), &figures);
+        assert_eq!((few.sessions.unwrap().len(), &few.agents[0].health), (2, &None));
+        let none = answered(&host, &asked(true, 0), &figures);
+        assert!(none.sessions.is_none() && none.agents[0].health.is_some());
+    }
 }

@@ -16,9 +16,9 @@ use tokio::{
 use trunkline_host::{EventDelivery, Host, OpenError, Session, SessionOptions, config::Unenforced, redact};
 use trunkline_pipe::Key;
 use trunkline_protocol::{
-    AdapterBody, AdapterInfo, AdapterMessage, Capabilities, Category, ClosedReason, Envelope, ErrorEvent,
-    Extensions, Failure, HostBody, HostMessage, HubMessage, Item, MIN_MAX_LINE, Meta, PROTOCOL, Pong,
-    RequestId, SessionClosed, SessionId, SessionInfo, SessionReady, SessionStart, SessionsListResult, Unread,
+    AdapterBody, AdapterInfo, AdapterMessage, AgentsList, Capabilities, Category, ClosedReason, Envelope,
+    ErrorEvent, Extensions, Failure, HostBody, HostMessage, HubMessage, Item, MIN_MAX_LINE, Meta, PROTOCOL,
+    Pong, SessionClosed, SessionId, SessionInfo, SessionReady, SessionStart, SessionsListResult, Unread,
     line_limit,
     rules::{SessionPhase, SessionRule, from_host},
     session_named_in,
@@ -28,7 +28,7 @@ use trunkline_sessions::ends;
 use crate::{
     RelayOptions,
     counters::{Count, LiveCounters},
-    directory,
+    directory::{self, Figures},
     journaled::{JOURNAL, Journaled},
     session::{Common, HubSession, NewSession},
     upstream::{Gate, Upstream},
@@ -61,9 +61,9 @@ pub(crate) struct Dispatch {
     closing: HashSet<Key>,
     sessions: Sessions,
     /// Requests for the agents, until these have described themselves.
-    lists: Vec<RequestId>,
-    /// The task that asks them to, while there is such a request.
-    describing: JoinSet<()>,
+    lists: Vec<AgentsList>,
+    /// The task that asks them, and their links for figures, while there is such a request.
+    describing: JoinSet<Option<Figures>>,
     /// Those of the journal, where there is one.
     journaled: Option<Journaled>,
     /// Ended sessions whose files can still be read.
@@ -116,7 +116,7 @@ impl Dispatch {
     pub(crate) async fn task_ended(&mut self) {
         tokio::select! {
             Some(gone) = self.sessions.join_next() => self.forget(gone),
-            Some(_) = self.describing.join_next() => self.answer_lists(),
+            Some(asked) = self.describing.join_next() => self.agents_asked(asked.ok().flatten().as_ref()),
             else => std::future::pending().await,
         }
     }
@@ -127,7 +127,7 @@ impl Dispatch {
 
     /// Answers what waits, closes the inboxes of the sessions, which then finish, and hands their tasks over.
     pub(crate) fn close(mut self) -> (Sessions, JoinSet<()>, Arc<Common>) {
-        self.answer_lists();
+        self.answer_lists(None);
         (self.sessions, self.journaled.map(Journaled::into_tasks).unwrap_or_default(), self.common)
     }
 
@@ -377,9 +377,7 @@ impl Dispatch {
     fn answer(&mut self, body: HostBody) {
         let body: AdapterBody = match body {
             HostBody::Ping(ping) => Pong { nonce: ping.nonce }.into(),
-            HostBody::AgentsList(list) => {
-                return self.list_agents(list.request_id);
-            }
+            HostBody::AgentsList(list) => return self.list_agents(list),
             HostBody::SessionsList(list) => {
                 let error =
                     Some("not supported: this relay does not list the sessions of its agents".to_owned());
@@ -390,28 +388,50 @@ impl Dispatch {
         self.upstream.put_control(&AdapterMessage::new(SessionId::none(), body).to_line());
     }
 
-    /// Answers with the agents, once those of which nothing is known have been asked ([relay.4]). At once where too many
-    /// such answers wait.
-    fn list_agents(&mut self, request_id: RequestId) {
-        if self.describing.is_empty() {
-            let host = self.host.clone();
-            let mut described = Box::pin(async move { host.describe().await });
-            if described.as_mut().now_or_never().is_none() {
-                self.describing.spawn(async move {
-                    // What is not known by then is left out.
-                    let _ = timeout(DESCRIBED, described).await;
-                });
-            }
+    /// Answers with the agents, once those of which nothing is known have been asked, and the links for what the hub asks
+    /// of these ([relay.4]). At once where too many such answers wait.
+    fn list_agents(&mut self, mut list: AgentsList) {
+        if !self.options.is_on_socket {
+            // One hub's sessions are no other's business; on a socket of the relay all hubs are its user's own.
+            list.sessions = None;
         }
-        self.lists.push(request_id);
-        if self.describing.is_empty() || self.lists.len() > LISTS {
-            self.answer_lists();
+        self.lists.push(list);
+        self.ask_agents();
+        if self.lists.len() > LISTS {
+            self.answer_lists(None);
         }
     }
 
-    fn answer_lists(&mut self) {
-        for request_id in std::mem::take(&mut self.lists) {
-            self.upstream.put_control(&directory::answer(&self.host, &request_id));
+    /// Begins to ask the agents what the waiting lists need, unless that is under way.
+    fn ask_agents(&mut self) {
+        if !self.describing.is_empty() || self.lists.is_empty() {
+            return;
+        }
+        let host = self.host.clone();
+        let needs_figures = self.lists.iter().any(needs_figures);
+        let mut asked = Box::pin(async move {
+            // What is not known by then is left out.
+            let _ = timeout(DESCRIBED, host.describe()).await;
+            if needs_figures { Some(Figures::of(&host).await) } else { None }
+        });
+        match asked.as_mut().now_or_never() {
+            Some(figures) => self.answer_lists(figures.as_ref()),
+            None => drop(self.describing.spawn(asked)),
+        }
+    }
+
+    /// Answers the lists that wait. One that came too late for the figures that it needs gets the next ones.
+    fn agents_asked(&mut self, figures: Option<&Figures>) {
+        let waits = |list: &mut AgentsList| figures.is_none() && needs_figures(list);
+        let later: Vec<_> = self.lists.extract_if(.., waits).collect();
+        self.answer_lists(figures);
+        self.lists = later;
+        self.ask_agents();
+    }
+
+    fn answer_lists(&mut self, figures: Option<&Figures>) {
+        for list in std::mem::take(&mut self.lists) {
+            self.upstream.put_control(&directory::answer(&self.host, &list, figures));
         }
     }
 
@@ -443,6 +463,11 @@ impl Dispatch {
         }
         self.closed.push_back(id);
     }
+}
+
+/// Whether an answer has what links must be asked for.
+fn needs_figures(list: &AgentsList) -> bool {
+    list.health == Some(true) || list.sessions.is_some()
 }
 
 fn count(count: &Count) {

@@ -48,7 +48,7 @@ impl Doors {
         let mut doors = JoinSet::new();
         for path in &options.sockets {
             let door = Door::open(path)?;
-            let inner = RelayOptions { sockets: Vec::new(), ..options.clone() };
+            let inner = RelayOptions { sockets: Vec::new(), is_on_socket: true, ..options.clone() };
             doors.spawn(door.serve(host.clone(), inner, stopped.clone()));
         }
         Ok(Self { doors, stopping })

@@ -24,6 +24,8 @@ pub struct RelayOptions {
     pub stays: bool,
     /// The sessions of a journal, which hubs that know `journal` get ([journal.1]).
     pub sessions: Option<Sessions>,
+    /// Whether this hub is on a socket: one of the relay's user, who may see what other hubs do.
+    pub(crate) is_on_socket: bool,
 }
 
 impl Default for RelayOptions {
@@ -36,6 +38,7 @@ impl Default for RelayOptions {
             sockets: Vec::new(),
             stays: false,
             sessions: None,
+            is_on_socket: false,
         }
     }
 }

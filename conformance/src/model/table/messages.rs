@@ -5,8 +5,8 @@ use super::super::extension::Extension::{
 };
 use super::Kind::{Any, Bool, Id, Int, List, Map, Number, Object, OneOf, Path, Strings, Text, Time, Uint};
 use super::{
-    CAPABILITIES, CATEGORY, COMMANDS, DIFF, ERROR, Field, Gate, MODELS, OF_USAGE, REASON, Table, core,
-    joined, of, optional, owed, pipe, required, with, written,
+    CAPABILITIES, CATEGORY, COMMANDS, DIFF, ERROR, Field, Gate, HEALTH, MODELS, OF_USAGE, OPEN_SESSIONS,
+    REASON, Table, core, joined, of, optional, owed, pipe, required, with, written,
 };
 use crate::clauses::Side::{Adapter, Host};
 
@@ -397,7 +397,12 @@ pub(crate) const TABLES: &[Table] = &[
     ),
     of(Control, "permission.cancel", Adapter, &[required("request_id", Id), optional("reason", REASON)]),
     // The relay (section 12).
-    pipe(Gate::Open, "agents.list", Host, &[required("request_id", Id)]),
+    pipe(
+        Gate::Open,
+        "agents.list",
+        Host,
+        &[required("request_id", Id), optional("health", Bool), optional("sessions", Uint)],
+    ),
     pipe(
         Gate::Open,
         "agents.list.result",
@@ -414,8 +419,10 @@ pub(crate) const TABLES: &[Table] = &[
                     optional("capabilities", CAPABILITIES),
                     optional("models", MODELS),
                     optional("state", OneOf(&["idle", "running", "failed"])),
+                    optional("health", HEALTH),
                 ]),
             ),
+            optional("sessions", OPEN_SESSIONS),
         ],
     ),
 ];

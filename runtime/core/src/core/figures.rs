@@ -1,8 +1,10 @@
-//! What a session has and takes at a moment.
+//! What a session has and takes at a moment, and what the process below it does.
 
 use std::time::{Duration, Instant};
 
-use super::{Core, Key, queue::Queued, session::Session};
+use trunkline_protocol::Failure;
+
+use super::{Core, Key, process::State, queue::Queued, session::Session};
 use crate::TurnNo;
 
 /// What a session does.
@@ -28,6 +30,9 @@ pub struct Figures {
     pub state: SessionState,
     /// The turn that runs, and for how long.
     pub turn: Option<(TurnNo, Duration)>,
+    /// How long that turn has been silent. `None` where no turn runs, or its silence does not count: a request waits
+    /// for an answer, or the session is held back.
+    pub silent_for: Option<Duration>,
     /// Bytes of the adapter's messages for it, with line ends.
     pub bytes_in: u64,
     /// Inputs that wait to be written.
@@ -42,7 +47,77 @@ pub struct Figures {
     pub held_back: bool,
 }
 
+/// What the process below the sessions does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ProcessPhase {
+    /// It does not run; the next input starts it.
+    Idle,
+    /// It is being started, or runs and has said nothing yet.
+    Starting,
+    /// It runs and has been heard.
+    Running,
+    /// It is being ended.
+    Ending,
+    /// It ended too early; it is started again later.
+    Waiting,
+    /// It ended too early too often.
+    Failed,
+    /// The host shuts down.
+    Down,
+}
+
+/// What the process below the sessions does, and its sessions together have.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ProcessFigures {
+    /// What it does.
+    pub phase: ProcessPhase,
+    /// When it may be started again, where it waits or has failed.
+    pub again_in: Option<Duration>,
+    /// Why it has failed.
+    pub why: Option<Failure>,
+    /// Turns that run.
+    pub running_turns: usize,
+    /// Permissions and questions that wait for an answer.
+    pub open_requests: usize,
+    /// The longest silence of a turn that runs, where one counts.
+    pub longest_silence: Option<Duration>,
+}
+
 impl Core {
+    /// What the process does now, and what its sessions have together. Looks at every session.
+    #[must_use]
+    pub fn process_figures(&self, now: Instant) -> ProcessFigures {
+        let rest = |until: Instant| Some(until.saturating_duration_since(now));
+        let (phase, again_in, why) = match &self.process.state {
+            State::Idle => (ProcessPhase::Idle, None, None),
+            State::Starting { .. } | State::Running { heard: false, .. } => {
+                (ProcessPhase::Starting, None, None)
+            }
+            State::Running { heard: true, .. } => (ProcessPhase::Running, None, None),
+            State::Ending => (ProcessPhase::Ending, None, None),
+            State::Waiting { until } => (ProcessPhase::Waiting, rest(*until), None),
+            State::Failed { until, why } => (ProcessPhase::Failed, rest(*until), Some(why.clone())),
+            State::Down => (ProcessPhase::Down, None, None),
+        };
+        let mut figures = ProcessFigures {
+            phase,
+            again_in,
+            why,
+            running_turns: 0,
+            open_requests: 0,
+            longest_silence: None,
+        };
+        for session in self.sessions.iter().filter_map(|slot| slot.session.as_ref()) {
+            let Some(work) = session.work.as_deref() else { continue };
+            figures.running_turns += usize::from(work.running.is_some());
+            figures.open_requests += work.requests.len();
+            figures.longest_silence = figures.longest_silence.max(session.silent_for(now));
+        }
+        figures
+    }
+
     /// What a session has and takes now. `None` after its end.
     #[must_use]
     pub fn figures(&self, key: Key, now: Instant) -> Option<Figures> {
@@ -52,6 +127,13 @@ impl Core {
 }
 
 impl Session {
+    /// How long the running turn has been silent, where that counts.
+    fn silent_for(&self, now: Instant) -> Option<Duration> {
+        let work = self.work.as_deref().filter(|work| work.requests.is_empty())?;
+        let running = work.running.as_ref().filter(|_| !self.paused && !self.held)?;
+        Some(now.saturating_duration_since(running.last_heard))
+    }
+
     fn figures(&self, now: Instant) -> Figures {
         let work = self.work.as_deref();
         let running = work.and_then(|work| work.running.as_ref());
@@ -68,6 +150,7 @@ impl Session {
                 None => SessionState::Unstarted,
             },
             turn: running.map(|running| (running.no, now.saturating_duration_since(running.begun))),
+            silent_for: self.silent_for(now),
             bytes_in: self.bytes_in,
             queued_inputs: inputs().count(),
             queue_age: inputs().next().map(|given| now.saturating_duration_since(given)),

@@ -9,7 +9,7 @@ use trunkline_protocol::{
 };
 
 use crate::{
-    Event, EventKind, SessionStatus, TurnEnd, TurnNo, TurnScope,
+    AgentHealth, Event, EventKind, SessionStatus, TurnEnd, TurnNo, TurnScope,
     config::StopSteps,
     error::UpdateError,
     mailbox::Mailbox,
@@ -80,6 +80,8 @@ pub(crate) enum Command {
         of: Option<Arc<SessionShared>>,
         reply: oneshot::Sender<Vec<SessionStatus>>,
     },
+    /// Reports on the link and its process.
+    Health(oneshot::Sender<AgentHealth>),
     /// Starts a process that is to stand by.
     Standby,
     /// Tries a failed agent again now.
@@ -115,6 +117,7 @@ impl Command {
             | Self::ReadDown(_)
             | Self::Close { .. }
             | Self::Status { .. }
+            | Self::Health(_)
             | Self::Standby
             | Self::Retry
             | Self::Shutdown { .. } => {}

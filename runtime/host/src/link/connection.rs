@@ -22,7 +22,7 @@ use trunkline_protocol::{Category, Failure, LineReader};
 use trunkline_redact as redact;
 
 use super::outbox::Outbox;
-use crate::config::EnvError;
+use crate::{config::EnvError, health::end_of};
 
 /// How long the process may take to end after its output has, unless it is being stopped.
 pub(super) const EXIT_GRACE: Duration = Duration::from_millis(250);
@@ -113,6 +113,12 @@ impl Connection {
     /// The private folder that the process may write files to.
     pub(super) fn temp_dir(&self) -> Option<PathBuf> {
         self.child.as_ref().map(|child| child.temp_dir().to_owned())
+    }
+
+    /// The end of its standard error so far, without secrets.
+    pub(super) fn stderr_tail(&self) -> String {
+        let text = self.stderr.as_ref().map(|stderr| stderr.tail.text()).unwrap_or_default();
+        end_of(&text).to_owned()
     }
 
     /// Ends the process by force; streams are just dropped.

@@ -29,10 +29,11 @@ use trunkline_protocol::{Failure, SessionInfo};
 use self::spans::Spans;
 use super::{Command, Connect, Inbox, connection::Connection, file_checks::FileChecks};
 use crate::{
-    Event, EventDelivery, EventKind, TurnNo, TurnScope,
+    Event, EventDelivery, EventKind, LastEnd, TurnNo, TurnScope,
     agent::AgentShared,
     error::UpdateError,
     files::{Pinned, StoreDir},
+    health::{Meter, end_of},
     mailbox::Mailbox,
     session::{Admitted, SessionShared},
     spool::Pressure,
@@ -80,6 +81,18 @@ pub(crate) struct Driver {
     waiting: HashMap<Ticket, Waiting>,
     ticket: u64,
     timer: Option<(Instant, Pin<Box<Sleep>>)>,
+    /// The process that runs.
+    up: Option<Up>,
+    /// The end of the one before, and when it was.
+    last_end: Option<(Instant, LastEnd)>,
+    meter: Meter,
+}
+
+/// A process that runs.
+struct Up {
+    since: Instant,
+    /// When a byte of it came last.
+    heard: Instant,
 }
 
 /// What goes on beside the loop.
@@ -156,6 +169,9 @@ impl Driver {
             waiting: HashMap::new(),
             ticket: 0,
             timer: None,
+            up: None,
+            last_end: None,
+            meter: Meter::new(now()),
             agent,
         }
     }
@@ -283,6 +299,9 @@ impl Driver {
         }
         if let Some(ended) = wake.ended {
             tracing::debug!(exit = %ended.exit, "the adapter has ended");
+            self.up = None;
+            let stderr_tail = end_of(ended.stderr_tail.as_deref().unwrap_or_default()).to_owned();
+            self.last_end = Some((now, LastEnd { how: ended.how(), ago: Duration::ZERO, stderr_tail }));
             self.core.handle_ended(&ended, now);
             self.broken = None;
         }
@@ -302,6 +321,7 @@ impl Driver {
         for mailbox in self.touched.drain(..) {
             mailbox.wake();
         }
+        self.meter.take(&self.agent.counters, now);
         if let Some(log) = self.agent.usage.as_ref().filter(|_| !self.ended.is_empty()) {
             log.push(&mut self.ended);
         }

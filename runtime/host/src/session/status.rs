@@ -24,6 +24,10 @@ pub struct SessionStatus {
     /// How long that turn has run.
     #[serde(serialize_with = "seconds_of")]
     pub turn_age: Option<Duration>,
+    /// How long that turn has been silent. `None` too where its silence does not count: a request waits for an answer,
+    /// or the adapter is asked to hold the session back.
+    #[serde(serialize_with = "seconds_of")]
+    pub silent_for: Option<Duration>,
     /// Inputs that wait to be written.
     pub queued_inputs: usize,
     /// How long the first of them has waited.

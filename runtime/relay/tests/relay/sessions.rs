@@ -61,6 +61,30 @@ async fn options_pass_and_facts_of_the_agent_follow() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_hub_that_asks_learns_the_health_of_agents_and_nothing_of_other_hubs_sessions() {
+    let mut world = World::new();
+    let list =
+        json!({"type": "agents.list", "session_id": "", "request_id": "1", "health": true, "sessions": 9});
+    world.hub.say(list.clone()).await;
+    let unused = world.hub.expect("agents.list.result").await;
+    assert_eq!(unused["agents"][0]["health"]["liveness"], "down");
+    let mut adapter = world.open("s").await;
+    world.hub.input("s", "t", "hello").await;
+    let turn = adapter.turn().await;
+    adapter.write("no message").await;
+    adapter.output("s", &turn, "x").await;
+    world.hub.expect("output").await;
+    world.hub.say(list).await;
+    let list = world.hub.expect("agents.list.result").await;
+    assert!(list["sessions"].is_null(), "{list}");
+    let health = &list["agents"][0]["health"];
+    assert_eq!((&health["liveness"], &health["severity"]), (&json!("progressing"), &json!("note")));
+    assert_eq!((&health["sessions"], &health["turns"]), (&json!(1), &json!(1)));
+    assert_eq!((&health["counters"]["noise"], &health["counters"]["late"]), (&json!(1), &json!(null)));
+    assert!(health["verdict"].as_str().unwrap().contains("no messages (1 of 3)"), "{health}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_unknown_agent_ends_the_session_of_a_hub_that_knows_control() {
     let mut world = World::new();
     world.hub.start_with("s", &ALL, json!({"agent_id": "missing"})).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use trunkline_protocol::Extensions;
 
 use super::bench::{Bench, rules};
-use crate::{Ended, SessionState};
+use crate::{Ended, ProcessPhase, SessionState};
 
 const S: Duration = Duration::from_secs(1);
 
@@ -40,4 +40,43 @@ fn a_session_has_its_own_figures() {
     assert_eq!((figures.state, figures.queued_inputs), (SessionState::Unstarted, 0));
     bench.core.handle_close(key, crate::WhyClosed::User, bench.now);
     assert_eq!(bench.core.figures(key, bench.now), None);
+}
+
+#[test]
+fn the_process_has_figures_of_all_its_sessions() {
+    let (mut bench, key) = Bench::running(rules(Extensions::all()));
+    let other = bench.open("other");
+    let turn = bench.send(key, "1");
+    bench.pass(5 * S);
+    bench.say(&format!(r#"{{"type":"output","session_id":"s","turn_id":"{turn}","content":"x"}}"#));
+    bench.send(other, "2");
+    bench.pass(3 * S);
+    let figures = bench.core.process_figures(bench.now);
+    assert_eq!((figures.phase, figures.running_turns), (ProcessPhase::Running, 2));
+    assert_eq!((figures.open_requests, figures.longest_silence), (0, Some(3 * S)));
+    // A request waits for its user: that silence is not the adapter's.
+    let asks = r#""request_id":"r","tool":"T","description":"d","resource":"x""#;
+    bench.say(&format!(r#"{{"type":"permission.request","session_id":"s","turn_id":"{turn}",{asks}}}"#));
+    bench.pass(5 * S);
+    assert_eq!(bench.core.figures(key, bench.now).unwrap().silent_for, None);
+    assert_eq!(bench.core.figures(other, bench.now).unwrap().silent_for, Some(8 * S));
+    let figures = bench.core.process_figures(bench.now);
+    assert_eq!((figures.open_requests, figures.longest_silence), (1, Some(8 * S)));
+}
+
+#[test]
+fn a_process_that_ends_early_waits_and_then_has_failed() {
+    let (mut bench, key) = Bench::running(rules(Extensions::all()));
+    bench.send(key, "1");
+    bench.die(Ended::Exit, Some(1));
+    let figures = bench.core.process_figures(bench.now);
+    assert_eq!((figures.phase, figures.running_turns), (ProcessPhase::Waiting, 0));
+    assert!(figures.again_in.is_some() && figures.why.is_none(), "{figures:?}");
+    bench.core.handle_retry(bench.now);
+    bench.core.handle_started(bench.now);
+    // Wrong usage: another start would not help.
+    bench.die(Ended::Exit, Some(2));
+    let figures = bench.core.process_figures(bench.now);
+    assert_eq!((figures.phase, figures.again_in), (ProcessPhase::Failed, Some(60 * S)));
+    assert!(figures.why.unwrap().message.unwrap().contains("exit status 2"));
 }

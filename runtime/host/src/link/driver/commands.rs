@@ -100,6 +100,10 @@ impl Driver {
                 // A caller that no longer waits needs no answer.
                 let _ = reply.send(self.statuses(of.as_deref(), now));
             }
+            Command::Health(reply) => {
+                // As above.
+                let _ = reply.send(self.health(now));
+            }
             Command::Standby => self.core.handle_standby(now),
             Command::Retry => self.core.handle_retry(now),
             Command::Shutdown { steps, done } => {

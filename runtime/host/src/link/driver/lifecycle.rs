@@ -6,7 +6,7 @@ use trunkline_core::{Ended, ExitStatus, ProcessEnd};
 use trunkline_process::Step;
 use trunkline_protocol::Failure;
 
-use super::{BROKEN_GRACE, Driver};
+use super::{BROKEN_GRACE, Driver, Up};
 use crate::link::{
     Connect,
     connection::{self, Connection, EXIT_GRACE},
@@ -59,6 +59,7 @@ impl Driver {
                     connection.close_input();
                 }
                 self.connection = Some(connection);
+                self.up = Some(Up { since: now, heard: now });
                 tracing::debug!("the adapter runs");
                 self.core.handle_started(now);
             }

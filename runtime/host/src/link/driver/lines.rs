@@ -12,6 +12,9 @@ impl Driver {
     pub(super) fn handle_read(&mut self, bytes: usize, now: Instant) {
         let Some(mut connection) = self.connection.take() else { return };
         self.agent.counters.bytes_in.add(bytes as u64);
+        if let Some(up) = &mut self.up {
+            up.heard = now;
+        }
         connection.lines.filled(bytes);
         let mut lines = 0;
         while let Some(item) = connection.lines.next() {

@@ -1,11 +1,45 @@
-//! What the link says of its sessions.
+//! What the link says of itself and of its sessions.
 
 use std::time::Instant;
 
+use trunkline_core::ProcessPhase;
+use trunkline_process::Child;
+
 use super::{Driver, Entry, key_of};
-use crate::{SessionStatus, session::SessionShared};
+use crate::{AgentHealth, LastEnd, ProcessHealth, SessionStatus, health::state_of, session::SessionShared};
 
 impl Driver {
+    /// How the agent is now.
+    pub(super) fn health(&self, now: Instant) -> AgentHealth {
+        let figures = self.core.process_figures(now);
+        let child = self.connection.as_ref();
+        let process = child.zip(self.up.as_ref()).map(|(connection, up)| ProcessHealth {
+            pid: connection.child.as_ref().map(Child::pid),
+            age: now.saturating_duration_since(up.since),
+            silent_for: now.saturating_duration_since(up.heard),
+            was_heard: figures.phase == ProcessPhase::Running,
+            suspected_for: None,
+            stderr_tail: connection.stderr_tail(),
+        });
+        AgentHealth {
+            agent: self.agent.id.to_string(),
+            state: state_of(figures.phase),
+            why: figures.why.and_then(|why| why.message),
+            restart_in: figures.again_in,
+            process,
+            last_end: self
+                .last_end
+                .as_ref()
+                .map(|(at, end)| LastEnd { ago: now.saturating_duration_since(*at), ..end.clone() }),
+            sessions: self.core.open_sessions(),
+            running_turns: figures.running_turns,
+            open_requests: figures.open_requests,
+            longest_silence: figures.longest_silence,
+            rates: self.meter.rates(now),
+            counters: self.agent.counters.snapshot(),
+        }
+    }
+
     /// What one session does now, or all.
     pub(super) fn statuses(&self, of: Option<&SessionShared>, now: Instant) -> Vec<SessionStatus> {
         let wanted = |entry: &&Entry| of.is_none_or(|session| std::ptr::eq(session, &*entry.shared));
@@ -29,6 +63,7 @@ impl Driver {
             state: figures.state,
             age: now.saturating_duration_since(entry.opened),
             turn: figures.turn.map(|(turn, _)| turn),
+            silent_for: figures.silent_for,
             turn_age: figures.turn.map(|(_, age)| age),
             queued_inputs: figures.queued_inputs,
             queue_age: figures.queue_age,

@@ -1,0 +1,144 @@
+//! How an agent is: its process, its figures, and a verdict in words.
+
+mod rates;
+mod verdict;
+
+use std::time::Duration;
+
+use trunkline_core::ProcessPhase;
+use trunkline_protocol::{AgentState, Liveness};
+
+pub(crate) use self::rates::Meter;
+pub use self::{rates::Rates, verdict::Verdict};
+use crate::Counters;
+
+/// How much of the standard error of a process is shown, in bytes.
+pub(crate) const SHOWN_STDERR: usize = 4 * 1024;
+
+/// A process or a turn that has said nothing for longer than this is called silent.
+const SILENT: Duration = Duration::from_secs(60);
+
+/// How an agent is. From [`Host::health`](crate::Host::health).
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct AgentHealth {
+    /// The agent's id.
+    pub agent: String,
+    /// The state of its process, in short.
+    pub state: AgentState,
+    /// Why it may not run, where the organisation's policy forbids it; why it has failed, where it has.
+    pub why: Option<String>,
+    /// When its process may be started again, where it waits for that or has failed.
+    pub restart_in: Option<Duration>,
+    /// Its process, where one runs. An agent has one at a time.
+    pub process: Option<ProcessHealth>,
+    /// The end of the process before, where one has ended.
+    pub last_end: Option<LastEnd>,
+    /// Open sessions.
+    pub sessions: usize,
+    /// Turns that run.
+    pub running_turns: usize,
+    /// Permissions and questions that wait for an answer.
+    pub open_requests: usize,
+    /// The longest silence of a turn that runs. One that waits for an answer or is held back does not count.
+    pub longest_silence: Option<Duration>,
+    /// Lines, bytes and turns a second.
+    pub rates: Rates,
+    /// The counters, since the host began.
+    pub counters: Counters,
+}
+
+/// One process of an agent.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ProcessHealth {
+    /// Its number. `None` for an adapter that is reached over streams.
+    pub pid: Option<u32>,
+    /// How long it has run.
+    pub age: Duration,
+    /// How long no byte of it has come on stdout.
+    pub silent_for: Duration,
+    /// True once it has said a message.
+    pub was_heard: bool,
+    /// For how long it owes the answer to a `ping`, where that is too long.
+    pub suspected_for: Option<Duration>,
+    /// The end of its standard error: at most 4 KiB, without secrets.
+    pub stderr_tail: String,
+}
+
+/// The end of a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LastEnd {
+    /// How it ended, such as `ended with exit status 1`.
+    pub how: String,
+    /// How long ago.
+    pub ago: Duration,
+    /// The end of its standard error: at most 4 KiB, without secrets.
+    pub stderr_tail: String,
+}
+
+impl AgentHealth {
+    /// What is known of the process's life.
+    #[must_use]
+    pub fn liveness(&self) -> Liveness {
+        match &self.process {
+            None => Liveness::Down,
+            Some(process) if process.suspected_for.is_some() => Liveness::Suspected,
+            Some(process) if !process.was_heard => Liveness::Starting,
+            Some(process) if process.silent_for > SILENT => Liveness::Alive,
+            Some(_) if self.running_turns == 0 => Liveness::Answering,
+            Some(_) if self.longest_silence.is_some_and(|silence| silence > SILENT) => Liveness::Answering,
+            Some(_) => Liveness::Progressing,
+        }
+    }
+
+    /// The end of the standard error of the process that runs, or of the one before.
+    #[must_use]
+    pub fn stderr_tail(&self) -> &str {
+        let of_last = || self.last_end.as_ref().map(|end| end.stderr_tail.as_str());
+        let of_process = self.process.as_ref().map(|process| process.stderr_tail.as_str());
+        of_process.filter(|tail| !tail.is_empty()).or_else(of_last).unwrap_or_default()
+    }
+
+    /// What is wrong, and what to do. A function of the figures alone.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        Verdict::of(self)
+    }
+}
+
+/// The end of a text of so many bytes at most, from the beginning of a line where there is one.
+pub(crate) fn end_of(text: &str) -> &str {
+    let Some(from) = text.len().checked_sub(SHOWN_STDERR).filter(|from| *from > 0) else { return text };
+    let from = (from..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+    let end = &text[from..];
+    match end.find('\n') {
+        Some(newline) if newline + 1 < end.len() => &end[newline + 1..],
+        _ => end,
+    }
+}
+
+/// What the process is called where no more is said of it.
+pub(crate) fn state_of(phase: ProcessPhase) -> AgentState {
+    match phase {
+        ProcessPhase::Starting | ProcessPhase::Running | ProcessPhase::Ending => AgentState::Running,
+        ProcessPhase::Failed => AgentState::Failed,
+        _ => AgentState::Idle,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_stderr_is_bounded_and_begins_with_a_line() {
+        assert_eq!(end_of("short"), "short");
+        let lines = "é line of thirty-two bytes here\n".repeat(1000);
+        let end = end_of(&lines);
+        assert!(end.len() <= SHOWN_STDERR && end.len() > SHOWN_STDERR - 64, "{}", end.len());
+        assert!(end.starts_with("é line") && end.ends_with("here\n"));
+        assert_eq!(end_of(&"x".repeat(9000)).len(), SHOWN_STDERR);
+    }
+}

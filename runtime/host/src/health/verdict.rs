@@ -1,0 +1,272 @@
+//! What is wrong with an agent, in words.
+
+use std::{fmt, time::Duration};
+
+use trunkline_protocol::{AgentState, Severity};
+
+use super::{AgentHealth, SILENT};
+
+/// Below so many lines that are no messages nothing is made of them: a banner, a stray print.
+const FEW_NOISE: u64 = 3;
+
+/// So many bytes wait for an adapter that reads too slowly.
+const SLOW_READER: u64 = 1024 * 1024;
+
+/// What is wrong with an agent and what to do, as one sentence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Verdict {
+    /// How bad it is.
+    pub severity: Severity,
+    /// The sentence.
+    pub text: String,
+}
+
+impl Verdict {
+    /// The worst of all that is wrong; of equally bad things the first in the order in which they are looked at here.
+    pub(super) fn of(health: &AgentHealth) -> Self {
+        let found = [
+            not_allowed(health),
+            failed(health),
+            suspected(health),
+            waiting(health),
+            slow_reader(health),
+            overflow(health),
+            noise(health),
+            too_long(health),
+            not_as_specified(health),
+            silent_turn(health),
+            waits_for_a_person(health),
+            slow_hub(health),
+            restarted(health),
+        ];
+        // The first of the worst: `max_by_key` would take the last.
+        let worst = found.into_iter().flatten().rev().max_by_key(|verdict| verdict.severity);
+        worst.unwrap_or_else(|| well(health))
+    }
+
+    fn new(severity: Severity, text: impl Into<String>) -> Self {
+        Self { severity, text: text.into() }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+fn error(text: String) -> Option<Verdict> {
+    Some(Verdict::new(Severity::Error, text))
+}
+
+fn warning(text: String) -> Option<Verdict> {
+    Some(Verdict::new(Severity::Warning, text))
+}
+
+fn note(text: String) -> Option<Verdict> {
+    Some(Verdict::new(Severity::Note, text))
+}
+
+fn not_allowed(health: &AgentHealth) -> Option<Verdict> {
+    let why = health.why.as_deref().filter(|_| health.state == AgentState::Failed)?;
+    // An agent that the policy forbids has no time at which it may run.
+    if health.restart_in.is_some() {
+        return None;
+    }
+    error(format!("it may not run: {}", first_line(why)))
+}
+
+fn failed(health: &AgentHealth) -> Option<Verdict> {
+    let again = health.restart_in.filter(|_| health.state == AgentState::Failed)?;
+    let why = match &health.why {
+        Some(why) => format!(": {}", first_line(why)),
+        None => String::new(),
+    };
+    error(format!(
+        "its process failed to start too often{why}; correct that, and it is tried again by the next input {}",
+        in_time(again)
+    ))
+}
+
+fn suspected(health: &AgentHealth) -> Option<Verdict> {
+    let silent = health.process.as_ref()?.suspected_for?;
+    warning(format!(
+        "it has not answered a ping for {}: its process runs and may hang; stop its turns, or restart it if that does not help",
+        time(silent)
+    ))
+}
+
+fn waiting(health: &AgentHealth) -> Option<Verdict> {
+    let again = health.restart_in.filter(|_| health.state != AgentState::Failed)?;
+    let how = match &health.last_end {
+        Some(end) => format!("its process {} before it completed a turn", end.how),
+        None => "its process did not start".to_owned(),
+    };
+    warning(format!("{how}; it may be started again {}; read its stderr", in_time(again)))
+}
+
+fn slow_reader(health: &AgentHealth) -> Option<Verdict> {
+    let waits = health.counters.queued_bytes;
+    (waits >= SLOW_READER)
+        .then(|| {
+            format!(
+                "it does not read its stdin: {} wait to be written; have it read while its turns run",
+                bytes(waits)
+            )
+        })
+        .and_then(warning)
+}
+
+fn overflow(health: &AgentHealth) -> Option<Verdict> {
+    let ended = health.counters.overflows;
+    (ended > 0)
+        .then(|| {
+            format!(
+                "{} ended since their unread events fitted nowhere; read each turn to its end, or raise `spool`",
+                count(ended, "session")
+            )
+        })
+        .and_then(warning)
+}
+
+fn noise(health: &AgentHealth) -> Option<Verdict> {
+    let (noise, lines) = (health.counters.noise, health.counters.lines_in);
+    if noise == 0 {
+        return None;
+    }
+    let text = format!(
+        "it writes lines to stdout that are no messages ({noise} of {}); have it print to stderr",
+        lines.max(noise)
+    );
+    // Much of what it says, or all that it ever said.
+    if noise >= FEW_NOISE && noise.saturating_mul(10) >= lines { warning(text) } else { note(text) }
+}
+
+fn too_long(health: &AgentHealth) -> Option<Verdict> {
+    let lines = health.counters.too_long;
+    (lines > 0)
+        .then(|| {
+            format!(
+                "{} of it were over the limit and were skipped; raise `max_line`, or have it use the extension `large`",
+                count(lines, "line")
+            )
+        })
+        .and_then(warning)
+}
+
+fn not_as_specified(health: &AgentHealth) -> Option<Verdict> {
+    let of = &health.counters;
+    let kinds = [
+        (of.bad, "bad"),
+        (of.unknown_type, "of an unknown type"),
+        (of.unknown_session, "for no session"),
+        (of.foreign, "of no turn"),
+        (of.stray_ends, "ends of no turn"),
+    ];
+    let named: Vec<_> =
+        kinds.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    (!named.is_empty())
+        .then(|| {
+            format!(
+                "not all of its messages follow the protocol ({}); check it with `trunkline-conformance adapter`",
+                named.join(", ")
+            )
+        })
+        .and_then(note)
+}
+
+fn silent_turn(health: &AgentHealth) -> Option<Verdict> {
+    let silence = health.longest_silence.filter(|silence| *silence > SILENT)?;
+    note(format!(
+        "a turn has said nothing for {}; stop it if that is too long, or set `inactivity_timeout`",
+        time(silence)
+    ))
+}
+
+fn waits_for_a_person(health: &AgentHealth) -> Option<Verdict> {
+    let requests = health.open_requests as u64;
+    let asked = health.running_turns > 0 && requests > 0;
+    asked
+        .then(|| format!("{} for an answer; answer or stop the turn", waits(requests, "request")))
+        .and_then(note)
+}
+
+fn slow_hub(health: &AgentHealth) -> Option<Verdict> {
+    let pauses = health.counters.pauses;
+    (pauses > 0)
+        .then(|| {
+            format!(
+                "reading it paused {} since the disk of `spool` was slower; read turns faster, or name a faster folder",
+                count(pauses, "time")
+            )
+        })
+        .and_then(note)
+}
+
+fn restarted(health: &AgentHealth) -> Option<Verdict> {
+    let restarts = health.counters.restarts;
+    let how = match &health.last_end {
+        Some(end) => format!("; the last time it {}, {} ago", end.how, time(end.ago)),
+        None => String::new(),
+    };
+    (restarts > 0)
+        .then(|| format!("its process was started again {}{how}", count(restarts, "time")))
+        .and_then(note)
+}
+
+fn well(health: &AgentHealth) -> Verdict {
+    let text = match (&health.process, health.running_turns as u64) {
+        (None, _) => "fine: no process runs; the next input starts one".to_owned(),
+        (Some(process), _) if !process.was_heard => {
+            format!("fine: it has run for {} and has said nothing yet", time(process.age))
+        }
+        (Some(_), 0) => "fine: no turn runs".to_owned(),
+        (Some(_), turns) => {
+            format!("fine: {} run{}", count(turns, "turn"), if turns == 1 { "s" } else { "" })
+        }
+    };
+    Verdict::new(Severity::Ok, text)
+}
+
+/// The first line of a text that may have more of them, cut where it is very long.
+fn first_line(text: &str) -> String {
+    const LONGEST: usize = 200;
+    let line = text.lines().next().unwrap_or_default().trim_end_matches([';', '.', ':']);
+    match line.char_indices().nth(LONGEST) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line.to_owned(),
+    }
+}
+
+fn count(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+fn waits(number: u64, what: &str) -> String {
+    format!("{} wait{}", count(number, what), if number == 1 { "s" } else { "" })
+}
+
+fn in_time(wait: Duration) -> String {
+    if wait < Duration::from_secs(1) { "now".to_owned() } else { format!("in {}", time(wait)) }
+}
+
+/// A time in its two largest units.
+fn time(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..60 => format!("{seconds} s"),
+        seconds @ 60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        seconds => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+fn bytes(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} bytes"),
+        1024..0x10_0000 => format!("{} KiB", bytes >> 10),
+        _ => format!("{} MiB", bytes >> 20),
+    }
+}
+
+#[cfg(test)]
+mod tests;
