@@ -69,6 +69,9 @@ const FACTS: Duration = Duration::from_secs(1);
 /// How long a session without work and listeners stays in memory, where the agent holds nothing of it.
 const LINGER: Duration = Duration::from_secs(1);
 
+/// How long the agent keeps a session without work and listeners. Its next input opens it again.
+const PARK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
 /// For how long an end is waited for when the host ends.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
@@ -260,6 +263,8 @@ impl Live {
                     break;
                 }
                 Step::Command(None) => break,
+                // Dropped, it is closed.
+                Step::Idle if self.session.is_some() => self.session = None,
                 Step::Idle => {
                     // Who joins from now on finds the inbox closed, and loads the session again.
                     inbox.close();
@@ -282,8 +287,9 @@ impl Live {
     async fn step(&mut self, inbox: &mut mpsc::Receiver<Command>) -> Step {
         let Self { recorder, placing, answers, session, facts_due, idle_since, stall, .. } = self;
         let has_room = recorder.has_room();
-        let (due, idle) = (*facts_due, idle_since.map(|since| since + LINGER));
         let has_session = session.is_some();
+        let (due, idle) =
+            (*facts_due, idle_since.map(|since| since + if has_session { PARK } else { LINGER }));
         let look = stall.look(!recorder.is_idle());
         tokio::select! {
             biased;
@@ -294,7 +300,7 @@ impl Live {
             event = async { session.as_ref().expect("it is there by the branch's condition").next_event().await }, if has_session && has_room => Step::Event(event),
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => Step::FactsDue,
             () = sleep_until(look.unwrap_or_else(Instant::now)), if look.is_some() => Step::Look,
-            () = sleep_until(idle.unwrap_or_else(Instant::now)), if idle.is_some() && !has_session => Step::Idle,
+            () = sleep_until(idle.unwrap_or_else(Instant::now)), if idle.is_some() => Step::Idle,
         }
     }
 
@@ -413,7 +419,8 @@ impl Live {
     }
 
     fn is_idle(&self) -> bool {
-        self.listeners.is_empty()
+        // One whose leaving found the inbox full has left all the same.
+        self.listeners.values().all(|(_, answers)| answers.is_closed())
             && self.facts.open.is_empty()
             && self.recorder.is_idle()
             && self.ordered.is_empty()

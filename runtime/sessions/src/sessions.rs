@@ -300,10 +300,10 @@ impl Sessions {
             && attach.after > 0
         {
             let (journal, key, after) = (self.shared.journal.clone(), handle.key, attach.after);
-            let own = tokio::task::spawn_blocking(move || epoch_of(&journal, key, after)).await;
-            if own.ok().flatten().is_some_and(|own| own != epoch) {
-                let message = format!("entry {} is of another epoch than {epoch}", attach.after);
-                return Err(refused(AttachRefusal::Forked, message, 0));
+            let forked = tokio::task::spawn_blocking(move || fork(&journal, key, after, epoch)).await;
+            if let Some(common) = forked.ok().flatten() {
+                let message = format!("entry {after} is of another epoch than {epoch}");
+                return Err(refused(AttachRefusal::Forked, message, common));
             }
         }
         Ok(())
@@ -450,6 +450,23 @@ fn secrets(env: Option<&BTreeMap<String, String>>, mcp_servers: Option<&Json>) -
     (env.is_some() || mcp_servers.is_some()).then(|| {
         let (env, mcp_servers) = (env.cloned(), mcp_servers.cloned());
         Box::new(SessionStart { env, mcp_servers, ..SessionStart::default() })
+    })
+}
+
+/// Whether the journal has another entry at `after` than a hub that claims this epoch for it: then the last entry that
+/// both have, as far as epochs tell, which only grow. That is so after a power cut, or with a journal of a backup.
+fn fork(journal: &Journal, key: SessionKey, after: u64, epoch: u64) -> Option<u64> {
+    let is_other = epoch_of(journal, key, after).is_some_and(|own| own != epoch);
+    is_other.then(|| {
+        let (mut common, mut other) = (0, after);
+        while other - common > 1 {
+            let middle = common + (other - common) / 2;
+            match epoch_of(journal, key, middle) {
+                Some(own) if own <= epoch => common = middle,
+                _ => other = middle,
+            }
+        }
+        common
     })
 }
 

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use trunkline_host::{Host, config::SessionMay};
-use trunkline_journal::Options;
+use trunkline_journal::{Options, Sync};
 use trunkline_relay::{RelayOptions, ToolsAsOutput};
 use trunkline_sessions::Sessions;
 
@@ -62,11 +62,22 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FOLDER")]
     journal: Option<PathBuf>,
 
+    /// What an entry of the journal survives: `normal`, the end of the host; `full`, a power cut too, and slower
+    #[arg(long, value_name = "SYNC", value_enum, default_value_t = JournalSync::Normal, requires = "journal")]
+    journal_sync: JournalSync,
+
     /// Takes further hubs on a socket, and stays when stdin ends, until SIGTERM
     ///
     /// The socket is this user's alone, and no process that an agent started may connect to it.
     #[arg(long, value_name = "unix:PATH", value_parser = socket)]
     listen: Option<PathBuf>,
+}
+
+/// What a stored entry survives.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum JournalSync {
+    Normal,
+    Full,
 }
 
 fn socket(text: &str) -> Result<PathBuf, String> {
@@ -85,7 +96,9 @@ impl Serve {
         let mut options = RelayOptions::default().tools_as_output(tools);
         if let Some(folder) = self.journal {
             let socket = folder.join(SOCKET);
-            options = options.sessions(open_journal(chosen.host.clone(), folder).await?).socket(socket);
+            options = options
+                .sessions(open_journal(chosen.host.clone(), folder, self.journal_sync).await?)
+                .socket(socket);
         }
         if let Some(socket) = self.listen {
             options = options.socket(socket).stays();
@@ -98,8 +111,13 @@ impl Serve {
     }
 }
 
-async fn open_journal(host: Host, folder: PathBuf) -> Result<Sessions, Fault> {
-    let opened = tokio::task::spawn_blocking(move || Sessions::open(host, &folder, Options::default()));
+async fn open_journal(host: Host, folder: PathBuf, sync: JournalSync) -> Result<Sessions, Fault> {
+    let mut options = Options::default();
+    options.sync = match sync {
+        JournalSync::Normal => Sync::Normal,
+        JournalSync::Full => Sync::Full,
+    };
+    let opened = tokio::task::spawn_blocking(move || Sessions::open(host, &folder, options));
     let (sessions, damaged) = opened.await.context("failed to open the journal")?.map_err(Fault::usage)?;
     for damage in damaged {
         tracing::warn!("the journal is damaged: {}", damage.damage);

@@ -11,12 +11,12 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    Home,
+    Home, Ran,
     journal::{Serving, attach, input, start},
 };
 
-/// Stands before the C library's `pwrite`, as a disk that does what a file says: `fail ERRNO`, `slow MILLISECONDS`, or
-/// nothing.
+/// Stands before the C library, as a disk that does what a file says: `fail ERRNO`, `slow MILLISECONDS`, `lie ERRNO`
+/// (takes writes, and does not keep them), or nothing.
 const DISK: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -26,21 +26,36 @@ const DISK: &str = r#"
 #include <string.h>
 #include <unistd.h>
 
-ssize_t pwrite64(int fd, const void *bytes, size_t count, off_t at) {
-    ssize_t (*next)(int, const void *, size_t, off_t) = dlsym(RTLD_NEXT, "pwrite64");
-    char link[64], path[4096], what[16] = "";
+static int orders(int fd, char what[16]) {
+    char link[64], path[4096];
     int number = 0;
+    what[0] = 0;
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t length = readlink(link, path, sizeof path - 1);
     path[length < 0 ? 0 : length] = 0;
-    FILE *orders = length > 4 && !strcmp(path + length - 4, ".log") ? fopen(getenv("DISK"), "r") : NULL;
-    if (orders) {
-        if (fscanf(orders, "%15s %d", what, &number) != 2) what[0] = 0;
-        fclose(orders);
+    FILE *file = length > 4 && !strcmp(path + length - 4, ".log") ? fopen(getenv("DISK"), "r") : NULL;
+    if (file) {
+        if (fscanf(file, "%15s %d", what, &number) != 2) what[0] = 0;
+        fclose(file);
     }
+    return number;
+}
+
+ssize_t pwrite64(int fd, const void *bytes, size_t count, off_t at) {
+    ssize_t (*next)(int, const void *, size_t, off_t) = dlsym(RTLD_NEXT, "pwrite64");
+    char what[16];
+    int number = orders(fd, what);
     if (!strcmp(what, "fail")) { errno = number; return -1; }
     if (!strcmp(what, "slow")) usleep(number * 1000);
     return next(fd, bytes, count, at);
+}
+
+int fdatasync(int fd) {
+    int (*next)(int) = dlsym(RTLD_NEXT, "fdatasync");
+    char what[16];
+    int number = orders(fd, what);
+    if (!strcmp(what, "lie")) { errno = number; return -1; }
+    return next(fd);
 }
 "#;
 
@@ -72,8 +87,13 @@ impl Disk {
     }
 
     fn serve(&self, home: &Home) -> Serving {
-        let mut command = home.command(["serve", "--journal", "journal"]);
-        Serving::of(command.env("LD_PRELOAD", &self.library).env("DISK", &self.orders))
+        Serving::of(&mut self.command(home, "normal"))
+    }
+
+    fn command(&self, home: &Home, sync: &str) -> Command {
+        let mut command = home.command(["serve", "--journal", "journal", "--journal-sync", sync]);
+        command.env("LD_PRELOAD", &self.library).env("DISK", &self.orders);
+        command
     }
 }
 
@@ -209,6 +229,20 @@ fn a_host_that_ends_while_its_disk_fails_says_what_is_lost_and_ends() {
     let end = next.until("turn.complete");
     assert_eq!((&end["turn_id"], &end["status"]), (&json!("t-a"), &json!("completed")));
     next.end();
+}
+
+#[test]
+fn with_full_an_entry_is_stored_when_the_disk_has_it() {
+    let home = Home::new();
+    let disk = Disk::new(&home);
+    disk.does("lie 5");
+    let refused = Ran::of(disk.command(&home, "full").output().unwrap());
+    assert_ne!(refused.code, Some(0));
+    refused.must_say("cannot be written: Input/output error");
+    let mut host = disk.serve(&home);
+    host.say(&start("s"));
+    host.until("host.fact");
+    host.end();
 }
 
 #[test]

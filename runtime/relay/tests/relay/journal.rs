@@ -1,5 +1,7 @@
 //! Sessions of a journal, as a hub has them: each entry once, over the end of the hub and of the host.
 
+use std::{fs, path::Path, time::Duration};
+
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use trunkline_host::config::SessionMay;
@@ -235,6 +237,70 @@ async fn what_may_not_be_attached_is_refused_with_its_reason() {
     let refused = world.hub.expect("session.refused").await;
     assert_eq!(refused["reason"], "unknown");
     assert!(refused["message"].as_str().unwrap().contains("--journal"));
+}
+
+#[tokio::test]
+async fn an_agent_keeps_no_session_that_has_been_idle_for_a_week() {
+    let folder = folder();
+    let mut world = World::journaled(folder.path()).await;
+    let mut adapter = open(&mut world, "s").await;
+    let last = whole_turn(&mut world, &mut adapter, "a").await;
+    world.hub.say(json!({"type": "session.detach", "session_id": "s"})).await;
+    // What it answers comes behind the detach.
+    world.hub.say(json!({"type": "session.history", "session_id": "s", "request_id": "h"})).await;
+    world.hub.until("session.history.result").await;
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(7 * 24 * 60 * 60 - 60)).await;
+    assert_eq!(world.host.sessions().await.len(), 1);
+    tokio::time::advance(Duration::from_secs(120)).await;
+    while adapter.hear().await["type"] != "session.close" {}
+    tokio::time::resume();
+    let attached = attach(&mut world.hub, "s", last).await;
+    assert_eq!(attached["state"], "detached");
+    world.kill().await;
+}
+
+/// A turn from its input to its end, which has this number.
+async fn whole_turn(world: &mut World, adapter: &mut Adapter, name: &str) -> u64 {
+    world.hub.input("s", name, "hello").await;
+    let turn = adapter.turn().await;
+    adapter.complete("s", &turn).await;
+    world.hub.until("turn.complete").await["seq"].as_u64().unwrap()
+}
+
+/// The folder as it is now, as a backup.
+fn copied(from: &Path) -> TempDir {
+    let to = folder();
+    for file in fs::read_dir(from).unwrap().map(|file| file.unwrap().path()).filter(|path| path.is_file()) {
+        fs::copy(&file, to.path().join(file.file_name().unwrap())).unwrap();
+    }
+    to
+}
+
+#[tokio::test]
+async fn a_journal_of_a_backup_parts_from_what_a_hub_has_where_it_says() {
+    let folder = folder();
+    let mut world = World::journaled(folder.path()).await;
+    let mut adapter = open(&mut world, "s").await;
+    let kept = whole_turn(&mut world, &mut adapter, "a").await;
+    let backup = copied(folder.path());
+    let seen = whole_turn(&mut world, &mut adapter, "b").await;
+    world.kill().await;
+
+    let mut world = World::journaled(backup.path()).await;
+    attach(&mut world.hub, "s", kept).await;
+    world.hub.input("s", "c", "hello").await;
+    let mut adapter = world.adapters.next().await;
+    adapter.ready().await;
+    let turn = adapter.turn().await;
+    adapter.complete("s", &turn).await;
+    let other = world.hub.until("turn.complete").await["seq"].as_u64().unwrap();
+    assert!(other >= seen);
+    let claimed = json!({"type": "session.attach", "session_id": "s", "after": seen, "epoch": 1, "extensions": JOURNAL});
+    world.hub.say(claimed).await;
+    let refused = world.hub.until("session.refused").await;
+    assert_eq!((&refused["reason"], &refused["last_seq"]), (&json!("forked"), &json!(kept)), "{refused}");
+    world.kill().await;
 }
 
 #[tokio::test]
