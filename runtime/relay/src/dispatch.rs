@@ -308,9 +308,9 @@ impl Dispatch {
         // Members in files would be lost: an entry holds all that it says.
         let mut ready = self.ready(agent, &start, agreed - Extensions::LARGE);
         ready.extensions.get_or_insert_default().push(JOURNAL.to_owned());
-        self.upstream.put_control(&AdapterMessage::new(id.clone(), Box::new(ready)).to_line());
+        let ready = AdapterMessage::new(id.clone(), Box::new(ready)).to_line();
         let Some(journaled) = &mut self.journaled else { return };
-        if let Err(closed) = journaled.start(id, agent, below(start), meta) {
+        if let Err(closed) = journaled.start(id, agent, below(start), meta, &ready) {
             self.upstream.put_control(&AdapterMessage::new(id.clone(), Box::new(closed)).to_line());
         }
     }

@@ -11,7 +11,7 @@ use trunkline_protocol::{
     AttachRefusal, HostBody, HostMessage, HubBody, HubMessage, Meta, RelayBody, RelayMessage, SessionAttach,
     SessionHistory, SessionId, SessionRefused, SessionStart,
 };
-use trunkline_sessions::{Heard, Listener, Sessions, StartError};
+use trunkline_sessions::{Heard, Listener, Sessions, StartError, ends};
 
 use crate::upstream::{Outlet, Upstream};
 
@@ -56,7 +56,7 @@ impl Journaled {
         self.links.get(id).is_some_and(|link| !link.inbox.is_closed())
     }
 
-    /// Opens a new session.
+    /// Opens a new session: the hub has `ready`, a line, before its first entry.
     ///
     /// # Errors
     /// Why the host does not; the hub learns what the journal refuses.
@@ -66,9 +66,11 @@ impl Journaled {
         agent: &str,
         start: SessionStart,
         meta: Option<Meta>,
+        ready: &[u8],
     ) -> Result<(), trunkline_protocol::SessionClosed> {
         match self.sessions.start(id, agent, start, meta) {
             Ok(listener) => {
+                self.upstream.put_control(ready);
                 let outlet = Arc::new(self.upstream.outlet());
                 self.link(id.clone(), outlet.clone(), async move { Ok((listener, None)) });
                 Ok(())
@@ -77,7 +79,10 @@ impl Journaled {
                 self.tell(id, refused);
                 Ok(())
             }
-            Err(StartError::Closed(closed)) => Err(closed),
+            Err(StartError::Closed(closed)) => {
+                self.upstream.put_control(ready);
+                Err(closed)
+            }
         }
     }
 
@@ -101,6 +106,9 @@ impl Journaled {
     /// Hands a message of the hub to its session.
     pub(crate) async fn said(&mut self, message: HostMessage) {
         let id = message.session_id.clone();
+        if let HostBody::SessionStart(_) = message.body {
+            return self.tell(&id, ends::exists());
+        }
         let closes = matches!(message.body, HostBody::SessionClose(_));
         let Some(link) = self.links.get(&id) else { return };
         // Gone is closed.

@@ -2,7 +2,8 @@
 
 use trunkline_host::{OpenError, redact};
 use trunkline_protocol::{
-    Category, ClosedReason, Delivered, Failure, SessionClosed, Status, StopReason, TurnComplete,
+    AttachRefusal, Category, ClosedReason, Delivered, Failure, SessionClosed, SessionRefused, Status,
+    StopReason, TurnComplete,
 };
 
 /// The end of a turn that failed.
@@ -40,6 +41,16 @@ pub fn never_sent(closed: &SessionClosed) -> TurnComplete {
         delivered: Some(Delivered::No),
         ..TurnComplete::default()
     }
+}
+
+/// Why the journal does not open a session.
+pub fn refused(reason: AttachRefusal, why: impl Into<String>) -> SessionRefused {
+    SessionRefused { reason: Some(reason), message: Some(why.into()), last_seq: None }
+}
+
+/// What a `session.start` is answered whose id the journal knows ([journal.2]).
+pub fn exists() -> SessionRefused {
+    refused(AttachRefusal::Exists, "the journal knows this id; attach to it, or choose another id")
 }
 
 /// Why the host did not open a session, in the protocol's words.

@@ -74,8 +74,7 @@ impl Inputs {
             }
             RelayBody::InputSteered(steered) => {
                 if let Some(id) = &steered.message_id {
-                    let content = hash(&steered.content);
-                    self.by_id.insert(id.clone(), Input { turn: message.turn_id, seq, content });
+                    self.add_steer(id.clone(), message.turn_id, seq, &steered.content);
                 }
             }
             _ => {}
@@ -88,6 +87,10 @@ impl Inputs {
             let content = hash(content);
             self.by_id.insert(id.clone(), Input { turn: Some(turn.clone()), seq, content });
         }
+    }
+
+    pub(crate) fn add_steer(&mut self, id: MessageId, turn: Option<TurnId>, seq: u64, content: &str) {
+        self.by_id.insert(id, Input { turn, seq, content: hash(content) });
     }
 
     pub(crate) fn find(&self, id: &MessageId, content: &str) -> Option<Known> {

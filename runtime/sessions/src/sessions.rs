@@ -126,24 +126,13 @@ impl Sessions {
         start: SessionStart,
         meta: Option<Meta>,
     ) -> Result<Listener, StartError> {
-        let refused = |reason, message: String| {
-            StartError::Refused(SessionRefused {
-                reason: Some(reason),
-                message: Some(message),
-                last_seq: None,
-            })
-        };
-        let exists = || {
-            refused(
-                AttachRefusal::Exists,
-                "the journal knows this id; attach to it, or choose another id".to_owned(),
-            )
-        };
+        let read_only = |why: String| StartError::Refused(ends::refused(AttachRefusal::ReadOnly, why));
+        let exists = || StartError::Refused(ends::exists());
         if self.shared.journal.find(id.as_str()).is_some() {
             return Err(exists());
         }
         if let Some(trouble) = self.shared.journal.trouble() {
-            return Err(refused(AttachRefusal::ReadOnly, trouble.to_string()));
+            return Err(read_only(trouble.to_string()));
         }
         let facts = Facts::new(id, agent, &start, meta.as_ref());
         let secrets = secrets(start.env.as_ref(), start.mcp_servers.as_ref());
@@ -169,7 +158,7 @@ impl Sessions {
             secrets,
         });
         let Some(handle) = handle else {
-            return Err(refused(AttachRefusal::ReadOnly, "the host ends".to_owned()));
+            return Err(read_only("the host ends".to_owned()));
         };
         let (listener, joined, _) = self.listener(id, &handle, &SessionAttach::default());
         // There is room in a new inbox.
@@ -316,22 +305,17 @@ impl Sessions {
         {
             return Ok(handle.clone());
         }
-        let refused = |reason, message: &str| SessionRefused {
-            reason: Some(reason),
-            message: Some(message.to_owned()),
-            last_seq: None,
-        };
-        let unknown = || refused(AttachRefusal::Unknown, "the journal has no session of this id");
+        let unknown = || ends::refused(AttachRefusal::Unknown, "the journal has no session of this id");
         let journal = self.shared.journal.clone();
         let key = journal.find(id.as_str()).ok_or_else(unknown)?;
         let known = journal.known(key).ok_or_else(unknown)?;
         if known.is_removed {
-            return Err(refused(AttachRefusal::Gone, "this session was removed"));
+            return Err(ends::refused(AttachRefusal::Gone, "this session was removed"));
         }
         let facts = tokio::task::spawn_blocking(move || Facts::read(&journal, key)).await;
         let facts = facts.ok().and_then(Result::ok).flatten();
-        let facts =
-            facts.ok_or_else(|| refused(AttachRefusal::Gone, "the facts of this session are damaged"))?;
+        let facts = facts
+            .ok_or_else(|| ends::refused(AttachRefusal::Gone, "the facts of this session are damaged"))?;
         if facts.id != id.as_str() {
             return Err(unknown());
         }
@@ -351,7 +335,7 @@ impl Sessions {
             session: None,
             secrets: None,
         };
-        self.load(new).ok_or_else(|| refused(AttachRefusal::ReadOnly, "the host ends"))
+        self.load(new).ok_or_else(|| ends::refused(AttachRefusal::ReadOnly, "the host ends"))
     }
 
     fn forget(&self, id: &SessionId, gone: &Handle) {

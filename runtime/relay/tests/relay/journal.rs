@@ -9,14 +9,14 @@ use trunkline_host::config::SessionMay;
 use crate::{adapter::Adapter, hub::Hub, world::World};
 
 /// What a hub of a journal names at least.
-const JOURNAL: [&str; 3] = ["turns", "events", "journal"];
+pub(crate) const JOURNAL: [&str; 3] = ["turns", "events", "journal"];
 
-fn folder() -> TempDir {
+pub(crate) fn folder() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
 /// A session that is open, with its first entry heard, and its adapter.
-async fn open(world: &mut World, id: &str) -> Adapter {
+pub(crate) async fn open(world: &mut World, id: &str) -> Adapter {
     let ready = world.hub.start_with(id, &JOURNAL, json!({})).await;
     assert_eq!(ready["extensions"], json!(JOURNAL));
     let opened = world.hub.expect("host.fact").await;
@@ -49,7 +49,7 @@ async fn entry(hub: &mut Hub) -> Value {
 }
 
 /// Entries up to one of this type.
-async fn entries_until(hub: &mut Hub, kind: &str) -> Vec<Value> {
+pub(crate) async fn entries_until(hub: &mut Hub, kind: &str) -> Vec<Value> {
     let mut entries = Vec::new();
     loop {
         entries.push(entry(hub).await);

@@ -12,6 +12,7 @@ mod flow;
 mod golden;
 mod hub;
 mod journal;
+mod journal_again;
 mod large;
 mod pipe;
 mod requests;

@@ -8,8 +8,8 @@ use std::{
 use trunkline_host::{FileError, Input, Permission, SendError, SteerError, UpdateError};
 use trunkline_protocol::{
     AdapterBody, Category, Delivered, ErrorEvent, FileDelivered, FileInput, HostBody, HostMessage, InputMode,
-    InputResponse, InputResult, InputSteered, Json, PermissionResponse, RelayBody, RequestDecided, RequestId,
-    Role, SessionInfo, SteerResult, Stop, StopReason, StopRequested, TurnBegin, TurnId,
+    InputResponse, InputResult, InputSteered, Json, MessageId, PermissionResponse, RelayBody, RequestDecided,
+    RequestId, Role, SessionInfo, SteerResult, Stop, StopReason, StopRequested, TurnBegin, TurnId,
 };
 
 use super::{Answer, Command, Later, Live, Ordered, Pending, Then, WAITING};
@@ -19,6 +19,9 @@ use crate::{
     open::Reached,
     tail::ListenerNo,
 };
+
+/// Why an input is refused whose id another one has.
+const OTHER: &str = "another input of this session has this message_id";
 
 impl Live {
     pub(super) async fn take(&mut self, command: Command) {
@@ -50,7 +53,7 @@ impl Live {
         let HostMessage { turn_id, meta, body, .. } = message;
         match body {
             HostBody::UserInput(message) if message.mode == Some(InputMode::Steer) => {
-                self.steer(by, Input { message, meta });
+                self.steer(by, Input { message, meta }).await;
             }
             HostBody::UserInput(message) => self.input(by, turn_id, Input { message, meta }).await,
             HostBody::FileInput(file) => self.order(Ordered::File(by, file)),
@@ -71,19 +74,12 @@ impl Live {
 
     async fn input(&mut self, by: ListenerNo, turn: Option<TurnId>, input: Input) {
         if self.inputs.is_none() && (input.message.message_id.is_some() || turn.is_some()) {
-            self.inputs = Some(Inputs::read(&self.journal, &self.id, self.tail.stored()).await);
+            self.read_inputs().await;
         }
         let message_id = input.message.message_id.clone();
-        let known = message_id.as_ref().and_then(|id| self.inputs.as_ref()?.find(id, &input.message.content));
-        match known {
-            Some(Known::Same { turn, seq }) => {
-                let result = InputResult { message_id, seq, duplicate: Some(true) };
-                return self.tell(by, turn, RelayBody::from(result));
-            }
-            Some(Known::Other) => {
-                let why = "another input of this session has this message_id";
-                return self.refuse(by, turn, Category::Protocol, why);
-            }
+        match self.known(&input) {
+            Some(Known::Same { turn, seq }) => return self.tell_duplicate(by, message_id, turn, seq),
+            Some(Known::Other) => return self.refuse(by, turn, Category::Protocol, OTHER),
             None => {}
         }
         if self.facts.is_closed {
@@ -112,6 +108,28 @@ impl Live {
         let told = self.line(Some(turn.clone()), RelayBody::from(result));
         self.recorder.then(Then::Tell(by, told));
         self.order(Ordered::Input(turn, input));
+    }
+
+    async fn read_inputs(&mut self) {
+        self.inputs = Some(Inputs::read(&self.journal, &self.id, self.tail.stored()).await);
+    }
+
+    fn known(&self, input: &Input) -> Option<Known> {
+        let id = input.message.message_id.as_ref()?;
+        self.inputs.as_ref()?.find(id, &input.message.content)
+    }
+
+    /// Answers an input that the journal has, when it is stored.
+    fn tell_duplicate(
+        &mut self,
+        by: ListenerNo,
+        message_id: Option<MessageId>,
+        turn: Option<TurnId>,
+        seq: u64,
+    ) {
+        let result = InputResult { message_id, seq, duplicate: Some(true) };
+        let told = self.line(turn, RelayBody::from(result));
+        self.recorder.then(Then::Tell(by, told));
     }
 
     /// Ends an input that was not accepted: its sender alone learns of it.
@@ -236,12 +254,19 @@ impl Live {
         self.tell(by, None, AdapterBody::from(error));
     }
 
-    fn steer(&mut self, by: ListenerNo, input: Input) {
+    async fn steer(&mut self, by: ListenerNo, input: Input) {
         let message_id = input.message.message_id.clone();
-        let why = match (&self.running, self.no) {
-            (Some(_), Some(_)) if self.answers.len() < WAITING => None,
-            (Some(_), Some(_)) => Some("too many wait already"),
-            _ => Some("no turn is running"),
+        if self.inputs.is_none() && message_id.is_some() {
+            self.read_inputs().await;
+        }
+        let why = match (self.known(&input), &self.running, self.no) {
+            (Some(Known::Same { turn, seq }), ..) => {
+                return self.tell_duplicate(by, message_id, turn, seq);
+            }
+            (Some(Known::Other), ..) => Some(OTHER),
+            (None, Some(_), Some(_)) if self.answers.len() < WAITING => None,
+            (None, Some(_), Some(_)) => Some("too many wait already"),
+            (None, ..) => Some("no turn is running"),
         };
         if let Some(why) = why {
             let result = SteerResult { message_id, delivered: false, reason: Some(why.to_owned()) };
@@ -254,6 +279,9 @@ impl Live {
         };
         let turn = self.running.clone();
         let seq = self.note(turn.clone(), steered, input.meta.clone());
+        if let Some((inputs, id)) = self.inputs.as_mut().zip(message_id.clone()) {
+            inputs.add_steer(id, turn.clone(), seq, &input.message.content);
+        }
         let told = self.line(turn, InputResult { message_id, seq, duplicate: None }.into());
         self.recorder.then(Then::Tell(by, told));
         self.recorder.then(Then::Steer(input));
@@ -393,7 +421,9 @@ impl Live {
     fn tell_decided(&mut self, by: ListenerNo, request_id: &RequestId) {
         if let Some(decided) = self.decided.iter().find(|decided| decided.request_id == *request_id).cloned()
         {
-            self.tell(by, None, RelayBody::from(decided));
+            let told = self.line(None, RelayBody::from(decided));
+            // The decision may not be stored yet.
+            self.recorder.then(Then::Tell(by, told));
         }
     }
 

@@ -80,11 +80,8 @@ impl Live {
         self.say(turn, Box::new(info), meta);
     }
 
-    /// The process ended: written down where something was open, since others lost nothing.
+    /// The process ended ([relay.7], [journal.4]).
     fn process_ended(&mut self, error: ErrorEvent, meta: Option<Meta>) {
-        if self.running.is_none() && self.facts.open.is_empty() {
-            return;
-        }
         let fact =
             HostFact { fact: Some(Fact::ProcessEnded), message: Some(error.message), ..HostFact::default() };
         self.note(self.running.clone(), fact, meta);
