@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    history::{Event, History},
+    history::{Event, History, Link},
     process::{Exit, Inherited, Launch, Process, StderrMode, sweep},
 };
 
@@ -52,6 +52,7 @@ impl Build {
             cwd: self.folder.clone(),
             stderr: StderrMode::Recorded,
             mark: mark.clone(),
+            link: Link::Upper,
         };
         let history = History::begin();
         let process = Process::start(&launch, &history).map_err(|error| BuildError {

@@ -48,6 +48,12 @@ static HOST: &[&[Case]] = &[
     host::relay::end::CASES,
     host::relay::flow::CASES,
     host::relay::folders::CASES,
+    host::journal::entries::CASES,
+    host::journal::attach::CASES,
+    host::journal::requests::CASES,
+    host::journal::listeners::CASES,
+    host::journal::inputs::CASES,
+    host::journal::restart::CASES,
 ];
 
 /// All cases of a side.

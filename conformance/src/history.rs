@@ -22,6 +22,9 @@ pub(crate) enum Link {
     /// Between a host under test and one process of the stub, by its place among those of the case, counted from 1. Not
     /// by a pid: adapters in PID namespaces of their own may all have the same.
     Lower(u32),
+    /// Between a host under test and a hub of its journal, by the place of the hub among those of the case, counted
+    /// from 1: a hub comes back, and there may be several at a time.
+    Hub(u32),
 }
 
 /// Why the runner wrote what it wrote.
@@ -112,6 +115,22 @@ impl Record {
             Event::Host { parsed, .. } => parsed.message(),
             _ => None,
         }
+    }
+}
+
+/// A history, and the pipe pair of which something is recorded there.
+#[derive(Debug, Clone)]
+pub(crate) struct Tape {
+    /// The history.
+    pub history: Arc<History>,
+    /// The pipes.
+    pub link: Link,
+}
+
+impl Tape {
+    /// Appends what happens now.
+    pub(crate) fn push(&self, event: Event) {
+        self.history.push(self.link, event);
     }
 }
 

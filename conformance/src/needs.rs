@@ -21,6 +21,10 @@ pub enum Need {
     AnyExtension,
     /// The second adapter of a host: `{adapter2}` in its command.
     SecondAdapter,
+    /// A journal that a host keeps: `{journal}` in its command.
+    Journal,
+    /// A socket on which that host takes further hubs.
+    Hubs,
 }
 
 impl fmt::Display for Need {
@@ -33,6 +37,8 @@ impl fmt::Display for Need {
             Self::Extension(name) => write!(f, "extension `{name}`"),
             Self::AnyExtension => f.write_str("an extension"),
             Self::SecondAdapter => f.write_str("`{adapter2}` in the command"),
+            Self::Journal => f.write_str("extension `journal`, with `{journal}` in the command"),
+            Self::Hubs => f.write_str("`hubs`, the socket for further hubs"),
         }
     }
 }

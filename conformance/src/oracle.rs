@@ -14,6 +14,7 @@ use crate::{
 };
 
 mod deliver;
+mod journal;
 mod lines;
 
 pub(crate) use self::lines::shown;
@@ -42,6 +43,9 @@ pub(crate) struct Judgement {
 /// by what it wrote to each process of the stub.
 pub(crate) fn judge(records: &[Record], side: Side, ending: Ending) -> Judgement {
     let mut judgement = Judgement::default();
+    // Hosts of a journal are killed at any moment, and no fence is written among their hubs.
+    let of_journal = records.iter().any(|record| matches!(record.link, Link::Hub(_)));
+    let ending = if of_journal { Ending::Cut } else { ending };
     let mut links: Vec<Link> = records.iter().map(|record| record.link).collect();
     links.sort_unstable();
     links.dedup();
@@ -50,12 +54,17 @@ pub(crate) fn judge(records: &[Record], side: Side, ending: Ending) -> Judgement
             (Link::Upper, Side::Adapter) => (Side::Adapter, ModelKind::Adapter),
             (Link::Upper, Side::Host) => (Side::Adapter, ModelKind::Relay),
             (Link::Lower(_), _) => (Side::Host, ModelKind::Adapter),
+            (Link::Hub(_), _) => {
+                lines::judge(records, link, Side::Adapter, &mut judgement);
+                continue;
+            }
         };
         lines::judge(records, link, judged, &mut judgement);
         follow(records, link, judged, kind, ending, &mut judgement);
     }
     if side == Side::Host {
         deliver::judge(records, ending, &mut judgement);
+        journal::judge(records, &mut judgement);
     }
     orphans(records, side, &mut judgement);
     judgement

@@ -1,7 +1,6 @@
 //! The program under test: started in its own process group, its pipes recorded, its orphans counted.
 
 use std::{
-    fs::File,
     io,
     os::{fd::OwnedFd, unix::process::CommandExt},
     path::{Path, PathBuf},
@@ -15,14 +14,15 @@ use rustix::process::{
     Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, prlimit, waitid,
 };
 
-use self::pipes::{Input, Output, Write1};
+use self::pipes::Input;
 use crate::{
-    history::{Event, History, Intent, Link},
+    history::{Event, History, Intent, Link, Tape},
     watched::Watched,
 };
 
 mod environment;
 mod orphans;
+mod pipe;
 mod pipes;
 mod requests;
 mod usage;
@@ -31,6 +31,7 @@ pub use self::orphans::{kill_all, sweep};
 pub(crate) use self::{
     environment::Inherited,
     orphans::{become_subreaper, descendants},
+    pipe::{Connection, Pipe},
     usage::{Usage, usage_of},
 };
 
@@ -63,6 +64,8 @@ pub(crate) struct Launch {
     pub stderr: StderrMode,
     /// What marks its processes, as the value of [`MARK`].
     pub mark: String,
+    /// On which pipes it is recorded.
+    pub link: Link,
 }
 
 impl Launch {
@@ -86,9 +89,7 @@ pub(crate) fn is_missing(command: &[String], folder: &Path) -> bool {
 #[derive(Debug)]
 pub(crate) struct Process {
     pid: u32,
-    history: Arc<History>,
-    input: Arc<Watched<Input>>,
-    output: Arc<Watched<Output>>,
+    pipe: Pipe,
     ended: Arc<Watched<Option<Exit>>>,
     /// Whether all of its stderr has been recorded.
     stderr_ended: Arc<Watched<bool>>,
@@ -135,46 +136,34 @@ impl Process {
         };
         let mut child = command.spawn()?;
         let pid = child.id();
-        history.push(Link::Upper, Event::Started { pid: Some(pid) });
+        let tape = Tape { history: Arc::clone(history), link: launch.link };
+        tape.push(Event::Started { pid: Some(pid) });
         cap_processes(pid);
 
-        let (input, output, ended) = (
-            Arc::<Watched<Input>>::default(),
-            Arc::<Watched<Output>>::default(),
-            Arc::<Watched<Option<Exit>>>::default(),
-        );
-        if let Some(stdin) = child.stdin.take() {
-            let (input, history) = (Arc::clone(&input), Arc::clone(history));
-            let ended = Arc::clone(&ended);
-            thread::spawn(move || pipes::write_all(OwnedFd::from(stdin), &input, &ended, &history));
-        }
-        if let Some(stdout) = child.stdout.take() {
-            let (input, output, history) = (Arc::clone(&input), Arc::clone(&output), Arc::clone(history));
-            let stdout = File::from(OwnedFd::from(stdout));
-            thread::spawn(move || pipes::read_stdout(stdout, &output, &input, &history));
-        }
+        let ended = Arc::<Watched<Option<Exit>>>::default();
+        let (stdin, stdout) = (child.stdin.take().map(OwnedFd::from), child.stdout.take().map(OwnedFd::from));
+        let pipe = Pipe::serve(tape.clone(), stdin, stdout, &ended);
         let stderr_ended = Arc::new(Watched::new(child.stderr.is_none()));
         if let Some(stderr) = child.stderr.take() {
-            let (history, ended) = (Arc::clone(history), Arc::clone(&stderr_ended));
+            let (tape, ended) = (tape.clone(), Arc::clone(&stderr_ended));
             thread::spawn(move || {
-                pipes::read_stderr(stderr, &history);
+                pipes::read_stderr(stderr, &tape);
                 ended.change(|ended| *ended = true);
             });
         }
-        let (waiter, told) = (Arc::clone(&ended), Arc::clone(history));
+        let waiter = Arc::clone(&ended);
         let (unreaped, let_go) = mpsc::sync_channel(0);
         thread::spawn(move || {
             let (code, signal) = wait_unreaped(pid);
             waiter.change(|exit| {
                 *exit = Some(Exit { code, signal, at: Instant::now() });
-                told.push(Link::Upper, Event::Exited { code, signal });
+                tape.push(Event::Exited { code, signal });
             });
             // Fails when no one signals it any more: until it is reaped no other process or group has its number.
             let _ = let_go.recv();
             let _ = child.wait();
         });
-        let history = Arc::clone(history);
-        Ok(Self { pid, history, input, output, ended, stderr_ended, _unreaped: unreaped })
+        Ok(Self { pid, pipe, ended, stderr_ended, _unreaped: unreaped })
     }
 
     /// Its process id, which is its group's too.
@@ -184,27 +173,27 @@ impl Process {
 
     /// Queues bytes for its stdin. Never waits.
     pub(crate) fn write(&self, bytes: Vec<u8>, intent: Intent) {
-        self.write_in_pieces(bytes, Vec::new(), Duration::ZERO, intent);
+        self.pipe.write(bytes, intent);
     }
 
     /// Queues bytes that are written in pieces, cut at the given offsets, with a pause at each cut.
     pub(crate) fn write_in_pieces(&self, bytes: Vec<u8>, cuts: Vec<usize>, gap: Duration, intent: Intent) {
-        self.input.change(|input| input.waiting.push_back(Write1 { bytes, cuts, gap, intent }));
+        self.pipe.write_in_pieces(bytes, cuts, gap, intent);
     }
 
     /// Denies from now on what the program asks for, but for turns whose input the case answers for.
     pub(crate) fn deny_requests(&self) {
-        self.input.change(|input| input.denials.on = true);
+        self.pipe.input.change(|input| input.denials.on = true);
     }
 
     /// Says that the case answers what the turn of an input with this text asks for.
     pub(crate) fn leave_requests_of(&self, text: &str) {
-        self.input.change(|input| input.denials.texts_of_case.insert(text.to_owned()));
+        self.pipe.input.change(|input| input.denials.texts_of_case.insert(text.to_owned()));
     }
 
     /// Says that the case answers everything that is asked for in a session.
     pub(crate) fn leave_requests_in(&self, session: &str) {
-        self.input.change(|input| input.denials.sessions_of_case.insert(session.to_owned()));
+        self.pipe.input.change(|input| input.denials.sessions_of_case.insert(session.to_owned()));
     }
 
     /// Waits until all that was queued has been accepted by the pipe. `false`: the time ran out, or the pipe broke.
@@ -213,23 +202,23 @@ impl Process {
             let idle = input.waiting.is_empty() && !input.writing;
             (input.broken || idle).then_some(!input.broken)
         };
-        self.input.wait_within(within, done).unwrap_or(false)
+        self.pipe.input.wait_within(within, done).unwrap_or(false)
     }
 
     /// Closes its stdin when all that was queued is written.
     pub(crate) fn close_stdin(&self) {
-        self.input.change(|input| input.close = true);
+        self.pipe.input.change(|input| input.close = true);
     }
 
     /// Stops reading its stdout, or goes on.
     pub(crate) fn pause_reading(&self, paused: bool) {
-        self.output.change(|output| output.paused = paused);
+        self.pipe.pause_reading(paused);
     }
 
     /// Closes the read end of its stdout.
     pub(crate) fn close_stdout(&self) {
-        self.output.change(|output| output.close = true);
-        self.output.wait_within(Duration::from_secs(2), |output| output.closed.then_some(()));
+        self.pipe.output.change(|output| output.close = true);
+        self.pipe.output.wait_within(Duration::from_secs(2), |output| output.closed.then_some(()));
     }
 
     /// How it ended, if it has.
@@ -266,17 +255,22 @@ impl Process {
         self.wait_exit(Duration::from_secs(5));
     }
 
+    /// Its stdin and stdout.
+    pub(crate) fn pipe(&self) -> &Pipe {
+        &self.pipe
+    }
+
     /// The history that it is recorded in.
     pub(crate) fn history(&self) -> &Arc<History> {
-        &self.history
+        &self.pipe.tape.history
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
-        self.input.change(|input| input.broken = true);
-        self.output.change(|output| output.close = true);
+        self.pipe.input.change(|input| input.broken = true);
+        self.pipe.output.change(|output| output.close = true);
     }
 }
 

@@ -51,6 +51,7 @@ pub(crate) fn replay(
         cwd: cwd.to_owned(),
         stderr: StderrMode::Recorded,
         mark: mark.clone(),
+        link: Link::Upper,
     };
     let history = History::begin();
     let process = Process::start(&launch, &history)?;

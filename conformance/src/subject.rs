@@ -49,6 +49,10 @@ pub struct Subject {
     pub(crate) probe_ops: BTreeSet<String>,
     /// The extensions that it agreed on when all were offered.
     pub(crate) extensions: BTreeSet<String>,
+    /// Where a host with a journal takes further hubs: a Unix socket, by a path that may have `{journal}` in it.
+    pub hubs: Option<String>,
+    /// Whether it lists `journal` to a hub that asks for it.
+    pub(crate) journal: bool,
     /// The program that plays the adapter for a host: this suite's own binary.
     pub(crate) stub: PathBuf,
     /// Values that never stand in a transcript.
@@ -155,6 +159,8 @@ impl Subject {
             probe: ProbeUse::Auto,
             probe_ops: BTreeSet::new(),
             extensions: BTreeSet::new(),
+            hubs: None,
+            journal: false,
             stub: std::env::current_exe().unwrap_or_else(|_| PathBuf::from("trunkline-conformance")),
             redact: Vec::new(),
         }
@@ -192,7 +198,15 @@ impl Subject {
                 let has = self.command.iter().any(|argument| argument.contains("{adapter2}"));
                 (!has).then(|| "`{adapter2}` in the command".to_owned())
             }
+            Need::Journal if !self.keeps_journal() => Some("`{journal}` in the command".to_owned()),
+            Need::Journal => (!self.journal).then(|| "extension `journal`".to_owned()),
+            Need::Hubs => self.hubs.is_none().then(|| Need::Hubs.to_string()),
         })
+    }
+
+    /// Whether its command has a place for the folder of a journal.
+    pub(crate) fn keeps_journal(&self) -> bool {
+        self.command.iter().any(|argument| argument.contains("{journal}"))
     }
 
     fn lacking_op<'a>(&self, ops: &[&'a str]) -> Option<&'a str> {

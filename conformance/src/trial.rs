@@ -16,7 +16,7 @@ use crate::{
     case::Case,
     clauses::Side,
     history::{Event, History, Intent, Link, Record},
-    process::{Inherited, Launch, Process, StderrMode, Usage, usage_of},
+    process::{Connection, Inherited, Launch, Process, StderrMode, Usage, usage_of},
     rng::Rng,
     subject::{Bounds, Subject},
     verdict::{Finding, Outcome, Stop, Tier},
@@ -25,6 +25,7 @@ use crate::{
 mod demand;
 mod fence;
 mod host;
+mod hub;
 mod offer;
 mod permission;
 mod seen;
@@ -34,6 +35,7 @@ mod turn;
 
 pub(crate) use self::{
     host::{Below, Lower},
+    hub::{Hub, JOURNAL},
     permission::{Ask, Request},
     seen::{Seen, answer_of},
     talk::Session,
@@ -65,6 +67,10 @@ pub(crate) struct Trial<'a> {
     folder: TempDir,
     process: Option<Process>,
     stubs: host::Stubs,
+    /// Hubs of a journal that came by a socket.
+    connections: Vec<Connection>,
+    /// How many hubs of a journal there have been.
+    hubs: u32,
     fate: Fate,
     tier: Tier,
     ids: usize,
@@ -112,6 +118,8 @@ impl<'a> Trial<'a> {
             folder,
             process: None,
             stubs: host::Stubs::default(),
+            connections: Vec::new(),
+            hubs: 0,
             fate: Fate::Lives,
             tier: Tier::BlackBox,
             ids: 0,
@@ -173,6 +181,7 @@ impl<'a> Trial<'a> {
             cwd: self.subject.cwd.clone(),
             stderr: StderrMode::Recorded,
             mark: self.mark(),
+            link: Link::Upper,
         }
     }
 
@@ -323,6 +332,7 @@ impl<'a> Trial<'a> {
 
     /// Ends the process and all that came of it.
     fn leave(&mut self) {
+        self.connections.clear();
         let Some(process) = self.process.take() else { return };
         let group = process.pid();
         if self.fate == Fate::Lives && process.exit().is_none() {

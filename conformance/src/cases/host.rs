@@ -9,6 +9,7 @@ pub(super) mod extensions;
 pub(super) mod files;
 pub(super) mod framing;
 mod full_hub;
+pub(super) mod journal;
 pub(super) mod lifecycle;
 pub(super) mod messages;
 pub(super) mod output;

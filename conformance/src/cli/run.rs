@@ -96,6 +96,9 @@ struct Shared {
     /// Declare abilities, separated by commas, or `all`
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     abilities: Vec<String>,
+    /// Where a host with a journal takes further hubs: the path of a Unix socket, {journal} being the folder
+    #[arg(long, value_name = "SOCKET")]
+    hubs: Option<String>,
     /// Do not use the probe, even where the adapter has one
     #[arg(long)]
     no_probe: bool,
@@ -283,6 +286,9 @@ impl Shared {
         if !self.abilities.is_empty() {
             words.extend(["--abilities".to_owned(), self.abilities.join(",")]);
         }
+        if let Some(hubs) = &self.hubs {
+            words.extend(["--hubs".to_owned(), hubs.clone()]);
+        }
         if self.no_probe {
             words.push("--no-probe".to_owned());
         }
@@ -308,6 +314,9 @@ fn subject(side: Side, shared: &Shared) -> Result<Subject, String> {
         return Err("the host's command needs {adapter} where its adapter's command goes, as in \
             `-- trunkline serve --adapter {adapter}`"
             .to_owned());
+    }
+    if let Some(hubs) = &shared.hubs {
+        subject.hubs = Some(hubs.clone());
     }
     if shared.no_probe {
         subject.probe = ProbeUse::Off;

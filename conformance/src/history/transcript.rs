@@ -36,6 +36,9 @@ struct Line {
     /// Which process of the stub, counted from 1; absent on the runner's own link.
     #[serde(skip_serializing_if = "Option::is_none")]
     stub: Option<u32>,
+    /// Which hub of a journal, counted from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hub: Option<u32>,
     #[serde(flatten)]
     what: What,
 }
@@ -133,11 +136,12 @@ pub(crate) fn write_transcript(records: &[Record], to: &mut impl Write) -> io::R
             Event::Act(act) => What::Act { act: act.clone() },
             Event::Note(note) => What::Note { note: note.clone() },
         };
-        let stub = match record.link {
-            Link::Upper => None,
-            Link::Lower(process) => Some(process),
+        let (stub, hub) = match record.link {
+            Link::Upper => (None, None),
+            Link::Lower(process) => (Some(process), None),
+            Link::Hub(hub) => (None, Some(hub)),
         };
-        let line = Line { t: u64::try_from(record.at.as_nanos()).unwrap_or(u64::MAX), stub, what };
+        let line = Line { t: u64::try_from(record.at.as_nanos()).unwrap_or(u64::MAX), stub, hub, what };
         serde_json::to_writer(&mut *to, &line)?;
         to.write_all(b"\n")?;
     }
@@ -179,7 +183,7 @@ pub(crate) fn read_transcript(from: impl BufRead) -> Result<Vec<Record>, Transcr
             What::Act { act } => Event::Act(act),
             What::Note { note } => Event::Note(note),
         };
-        let link = line.stub.map_or(Link::Upper, Link::Lower);
+        let link = line.stub.map(Link::Lower).or(line.hub.map(Link::Hub)).unwrap_or(Link::Upper);
         records.push(Record { at: Duration::from_nanos(line.t), link, event });
     }
     Ok(records)
@@ -201,6 +205,7 @@ mod tests {
             (Link::Lower(9), Event::Started { pid: None }),
             (Link::Upper, host(b"{\"type\":\"stop\"}\n", Intent::Valid)),
             (Link::Upper, host(b"\xff\n", Intent::Deviant)),
+            (Link::Hub(2), host(b"{\"type\":\"stop\"}\n", Intent::Valid)),
             (Link::Lower(9), Event::Act(serde_json::json!(["exit", 3]))),
             (Link::Upper, Event::Fence { upto: 4 }),
             (Link::Upper, Event::Exited { code: Some(0), signal: None }),

@@ -17,7 +17,7 @@ use rustix::{
 
 use super::{Exit, requests::Denials};
 use crate::{
-    history::{Event, History, Intent, Link},
+    history::{Event, Intent, Tape},
     watched::Watched,
     wire::{self, Message, Parsed, Splitter},
 };
@@ -58,12 +58,7 @@ pub(super) struct Output {
 }
 
 /// Writes what is queued until stdin is closed, the pipe breaks, or the program has ended.
-pub(super) fn write_all(
-    stdin: OwnedFd,
-    input: &Watched<Input>,
-    ended: &Watched<Option<Exit>>,
-    history: &History,
-) {
+pub(super) fn write_all(stdin: OwnedFd, input: &Watched<Input>, ended: &Watched<Option<Exit>>, tape: &Tape) {
     // Not blocking, so that a program that reads nothing holds no thread after its end.
     let quick = fcntl_setfl(&stdin, OFlags::NONBLOCK).is_ok();
     let mut stdin = File::from(stdin);
@@ -72,7 +67,7 @@ pub(super) fn write_all(
             if let Some(denial) = (!input.mid_line).then(|| input.denials.next()).flatten() {
                 input.writing = true;
                 // Recorded under the lock: the program may use the id again at once.
-                record_host(history, &denial, Intent::Valid, |_| {});
+                record_host(tape, &denial, Intent::Valid, |_| {});
                 let (cuts, gap) = (Vec::new(), Duration::ZERO);
                 return Some(Some((Write1 { bytes: denial, cuts, gap, intent: Intent::Valid }, true)));
             }
@@ -88,7 +83,7 @@ pub(super) fn write_all(
         let Some((write, recorded)) = next else { break };
         if !recorded {
             let said = |message: &Message| input.change(|input| input.denials.said(message));
-            record_host(history, &write.bytes, write.intent, said);
+            record_host(tape, &write.bytes, write.intent, said);
         }
         let mut pieces = write.cuts;
         pieces.push(write.bytes.len());
@@ -111,17 +106,17 @@ pub(super) fn write_all(
         }
     }
     drop(stdin);
-    history.push(Link::Upper, Event::StdinClosed);
+    tape.push(Event::StdinClosed);
 }
 
 /// Records what the host's side writes: a record for each line.
-fn record_host(history: &History, bytes: &[u8], intent: Intent, said: impl Fn(&Message)) {
+fn record_host(tape: &Tape, bytes: &[u8], intent: Intent, said: impl Fn(&Message)) {
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         let text = line.strip_suffix(b"\n").unwrap_or(line);
         // A reader skips a byte order mark ([frame.3]), so what follows it counts.
         let parsed = Arc::new(Parsed::lenient(text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)));
         parsed.message().into_iter().for_each(&said);
-        history.push(Link::Upper, Event::Host { bytes: line.into(), parsed, intent });
+        tape.push(Event::Host { bytes: line.into(), parsed, intent });
     }
 }
 
@@ -157,12 +152,7 @@ fn wait_for(file: &File, flags: PollFlags) {
 }
 
 /// Reads stdout to its end, line by line.
-pub(super) fn read_stdout(
-    mut stdout: File,
-    output: &Watched<Output>,
-    input: &Watched<Input>,
-    history: &History,
-) {
+pub(super) fn read_stdout(mut stdout: File, output: &Watched<Output>, input: &Watched<Input>, tape: &Tape) {
     let (mut splitter, mut buffer) = (Splitter::default(), vec![0; 64 << 10]);
     loop {
         if output.wait(|output| (output.close || !output.paused).then_some(output.close)) {
@@ -178,20 +168,17 @@ pub(super) fn read_stdout(
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(_) => break,
         };
-        splitter.take(&buffer[..read], |line| record_adapter(history, input, line, true));
+        splitter.take(&buffer[..read], |line| record_adapter(tape, input, line, true));
         if splitter.rest().len() > LINE_KEPT {
-            history.push(
-                Link::Upper,
-                Event::Note(format!("a line longer than {LINE_KEPT} bytes; no longer read")),
-            );
+            tape.push(Event::Note(format!("a line longer than {LINE_KEPT} bytes; no longer read")));
             break;
         }
     }
     if !splitter.rest().is_empty() {
-        record_adapter(history, input, splitter.rest(), false);
+        record_adapter(tape, input, splitter.rest(), false);
     }
     drop(stdout);
-    history.push(Link::Upper, Event::StdoutEnded);
+    tape.push(Event::StdoutEnded);
     output.change(|output| output.closed = true);
 }
 
@@ -200,22 +187,22 @@ fn is_ready(file: &File) -> bool {
     matches!(poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&now)), Ok(ready) if ready > 0)
 }
 
-fn record_adapter(history: &History, input: &Watched<Input>, line: &[u8], ended: bool) {
+fn record_adapter(tape: &Tape, input: &Watched<Input>, line: &[u8], ended: bool) {
     let parsed = Arc::new(Parsed::of(line));
     let event = |parsed| Event::Adapter { bytes: line.into(), parsed, ended, intent: Intent::Valid };
     match parsed.message().map(wire::kind) {
         Some("turn.complete" | "permission.request" | "input.request" | "session.closed") => {
             input.change(|input| {
-                history.push(Link::Upper, event(Arc::clone(&parsed)));
+                tape.push(event(Arc::clone(&parsed)));
                 parsed.message().into_iter().for_each(|message| input.denials.heard(message));
             });
         }
-        _ => drop(history.push(Link::Upper, event(parsed))),
+        _ => tape.push(event(parsed)),
     }
 }
 
 /// Reads stderr to its end, whatever its size, and keeps the first of it.
-pub(super) fn read_stderr(mut stderr: impl Read, history: &History) {
+pub(super) fn read_stderr(mut stderr: impl Read, tape: &Tape) {
     let (mut buffer, mut kept) = (vec![0; 16 << 10], 0);
     while let Ok(read) = stderr.read(&mut buffer) {
         if read == 0 {
@@ -223,7 +210,7 @@ pub(super) fn read_stderr(mut stderr: impl Read, history: &History) {
         }
         if kept < STDERR_KEPT {
             kept += read;
-            history.push(Link::Upper, Event::Stderr(buffer[..read].into()));
+            tape.push(Event::Stderr(buffer[..read].into()));
         }
     }
 }

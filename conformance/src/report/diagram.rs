@@ -60,7 +60,7 @@ pub(super) fn rows(records: &[Record], findings: &[Finding], most: usize) -> Vec
     for index in order {
         let record = &records[index];
         let adapter = match record.link {
-            Link::Upper => None,
+            Link::Upper | Link::Hub(_) => None,
             Link::Lower(process) => Some(match adapters.iter().position(|known| *known == process) {
                 Some(place) => place + 1,
                 None => {
@@ -69,7 +69,10 @@ pub(super) fn rows(records: &[Record], findings: &[Finding], most: usize) -> Vec
                 }
             }),
         };
-        let Some((way, what, session, detail)) = cells(records, record) else { continue };
+        let Some((way, what, mut session, detail)) = cells(records, record) else { continue };
+        if let Link::Hub(hub @ 2..) = record.link {
+            session = format!("{session} (hub {hub})");
+        }
         let mark = findings.iter().find(|finding| finding.record == Some(index));
         let mark = mark.map(|finding| format!("[{}] {}", finding.clause, short(&finding.got, 90)));
         all.push(Row { t_ms: millis(record.at), way, adapter, what, session, detail, mark });

@@ -107,6 +107,7 @@ fn family_name(family: &str) -> &'static str {
         "PROP" => "properties",
         "EXT" => "extensions",
         "RLY" => "relay",
+        "JRN" => "journal",
         _ => "",
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     clauses::Side,
     history::Event,
     subject::{Bounds, ProbeUse, Subject},
-    trial::Trial,
+    trial::{Session, Trial},
     verdict::{Outcome, Stop},
 };
 
@@ -89,10 +89,11 @@ pub(crate) fn calibrate(subject: &mut Subject, scale: f64) -> Result<(Bounds, Ca
         trial.expect_gone();
         trial.finish(Ok(()))
     };
-    let (start, turn, ready, probe) = measured.map_err(|stop| failed(stop, stderr))?;
+    let Measured { start, turn, ready, probe, journal } = measured.map_err(|stop| failed(stop, stderr))?;
 
     subject.probe_ops = if asked.probe == ProbeUse::Auto { probe } else { BTreeSet::new() };
     subject.extensions = ready.as_ref().map(agreed).unwrap_or_default();
+    subject.journal = journal;
     let bounds = Bounds::from_measured(start, turn, &subject.limits, scale);
     let millis = |duration: Duration| duration.as_secs_f64() * 1e3;
     let program = ready.as_ref().and_then(|ready| {
@@ -112,7 +113,14 @@ pub(crate) fn calibrate(subject: &mut Subject, scale: f64) -> Result<(Bounds, Ca
     Ok((bounds, calibration))
 }
 
-type Measured = (Duration, Duration, Option<Value>, BTreeSet<String>);
+/// What the trial has measured and seen.
+struct Measured {
+    start: Duration,
+    turn: Duration,
+    ready: Option<Value>,
+    probe: BTreeSet<String>,
+    journal: bool,
+}
 
 fn measure(trial: &mut Trial<'_>) -> Outcome<Measured> {
     let began = Instant::now();
@@ -140,8 +148,19 @@ fn measure(trial: &mut Trial<'_>) -> Outcome<Measured> {
 
     let offered = trial.open_offering(&EXTENSIONS, &json!({}))?;
     trial.quick_turn(&offered)?;
-    let ready = trial.of(&offered).into_iter().find(|seen| seen.kind() == "session.ready");
-    Ok((start, turns[1], ready.map(|seen| Value::Object(seen.message().clone())), ops))
+    let ready = ready_of(trial, &offered);
+    let mut journal = false;
+    if trial.subject.keeps_journal() {
+        let asked = trial.open_offering(&crate::trial::JOURNAL, &json!({}))?;
+        trial.quick_turn(&asked)?;
+        journal = ready_of(trial, &asked).as_ref().map(agreed).unwrap_or_default().contains("journal");
+    }
+    Ok(Measured { start, turn: turns[1], ready, probe: ops, journal })
+}
+
+fn ready_of(trial: &Trial<'_>, session: &Session) -> Option<Value> {
+    let ready = trial.of(session).into_iter().find(|seen| seen.kind() == "session.ready");
+    ready.map(|seen| Value::Object(seen.message().clone()))
 }
 
 fn agreed(ready: &Value) -> BTreeSet<String> {

@@ -71,6 +71,9 @@ struct Program {
     /// Names of variables of the suite's own that it gets as well.
     #[serde(default)]
     pass_env: Vec<String>,
+    /// Where a host with a journal takes further hubs.
+    #[serde(default)]
+    hubs: Option<String>,
     /// The version that the author wrote for; there is one.
     #[serde(default, rename = "spec")]
     _spec: Option<String>,
@@ -100,6 +103,7 @@ pub(crate) fn read_config(path: &Path, side: Side) -> Result<Subject, ConfigErro
     let base = base.canonicalize().map_err(|source| ConfigError::Read { path: base.to_owned(), source })?;
     subject.cwd = base.join(program.cwd.unwrap_or_else(|| PathBuf::from(".")));
     subject.env = program.env;
+    subject.hubs = program.hubs;
     for name in program.pass_env {
         let value = std::env::var(&name)
             .map_err(|_| bad(format!("`pass_env` names {name}, which is not set here, or is not UTF-8")))?;

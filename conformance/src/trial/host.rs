@@ -147,8 +147,10 @@ impl Trial<'_> {
             return self.subject.command.clone();
         }
         let (first, second) = (self.stub_command(Which::First), self.stub_command(Which::Second));
+        let journal = self.path("journal").display().to_string();
         let fill = |argument: &String| {
-            argument.replace(Which::First.placeholder(), &first).replace(Which::Second.placeholder(), &second)
+            let adapters = argument.replace(Which::First.placeholder(), &first);
+            adapters.replace(Which::Second.placeholder(), &second).replace("{journal}", &journal)
         };
         self.subject.command.iter().map(fill).collect()
     }

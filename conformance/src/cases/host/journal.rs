@@ -1,0 +1,133 @@
+//! H-JRN: what a relay that keeps a journal owes its hubs (SPEC.md, section 13).
+//!
+//! The folder of the journal is the case's own. A case may kill the host and start it again on that folder.
+
+use serde_json::{Value, json};
+
+use crate::{
+    needs::Need,
+    trial::{Hub, Lower, Seen, Session, Trial},
+    verdict::Outcome,
+};
+
+pub(in crate::cases) mod attach;
+pub(in crate::cases) mod entries;
+pub(in crate::cases) mod inputs;
+pub(in crate::cases) mod listeners;
+pub(in crate::cases) mod requests;
+pub(in crate::cases) mod restart;
+
+/// What every case needs.
+const JOURNAL: &[Need] = &[Need::Journal];
+/// What a case with hubs beside the first one needs.
+const HUBS: &[Need] = &[Need::Journal, Need::Hubs];
+
+/// The types that only a relay with a journal says ([journal.4] and the answers beside it).
+const OWN: [&str; 11] = [
+    "host.fact",
+    "turn.begin",
+    "input.steered",
+    "file.delivered",
+    "request.decided",
+    "stop.requested",
+    "session.attached",
+    "session.refused",
+    "input.result",
+    "lag",
+    "session.history.result",
+];
+
+/// Has the stub agree on what a journal can tell of.
+fn prepare(t: &mut Trial<'_>) -> Outcome {
+    t.stub_script(&json!({"extensions":["turns","events","usage","resume","options","questions"]}))
+}
+
+/// The first hub of a host with a journal, and a session whose first entry it has heard.
+fn open(t: &mut Trial<'_>) -> Outcome<(Hub, Session)> {
+    prepare(t)?;
+    let hub = t.hub()?;
+    let s = open_more(t, &hub, json!({}))?;
+    Ok((hub, s))
+}
+
+/// One more session whose first entry this hub has heard.
+fn open_more(t: &mut Trial<'_>, hub: &Hub, more: Value) -> Outcome<Session> {
+    let s = t.journaled();
+    let from = hub.start(&s, more);
+    t.hear_kind(hub, &s, from, "host.fact")?;
+    Ok(s)
+}
+
+/// The host once more, on the journal that the one before it has left, and a hub of its own.
+fn again(t: &mut Trial<'_>) -> Outcome<Hub> {
+    t.kill_host()?;
+    t.hub()
+}
+
+/// Has the stub carry out actions in a turn of this id; returns the input's place in the history.
+fn instruct(hub: &Hub, s: &Session, turn: &str, actions: &Value) -> Outcome<usize> {
+    Ok(hub.input(s, turn, &format!("m-{turn}"), &Trial::instructions(s, actions)?))
+}
+
+/// The same to the end of the turn.
+fn act(t: &Trial<'_>, hub: &Hub, s: &Session, turn: &str, actions: &Value) -> Outcome<Seen> {
+    let from = instruct(hub, s, turn, actions)?;
+    t.hear_end(hub, s, from, turn)
+}
+
+/// Attaches, and waits for the answer.
+fn attach(t: &Trial<'_>, hub: &Hub, s: &Session, after: u64, more: Value) -> Outcome<Seen> {
+    let from = hub.attach(s, after, more);
+    t.hear_kind(hub, s, from, "session.attached")
+}
+
+/// Attaches, and waits for all entries that there are; they are behind the answer.
+fn catch_up(t: &Trial<'_>, hub: &Hub, s: &Session, after: u64) -> Outcome<(Seen, Vec<Seen>)> {
+    let attached = attach(t, hub, s, after, json!({}))?;
+    let last = attached.number("last_seq");
+    if last > after {
+        t.hear(hub, s, attached.index, format!("entry {last}"), |seen| {
+            seen.is_entry() && seen.number("seq") == last
+        })?;
+    }
+    let entries = hub.entries(s, attached.index);
+    Ok((attached, entries))
+}
+
+/// The number of the last entry that a hub has heard.
+fn last_of(hub: &Hub, s: &Session) -> u64 {
+    hub.entries(s, 0).last().map_or(0, |entry| entry.number("seq"))
+}
+
+/// Waits for what was asked for under this id.
+fn asked(t: &Trial<'_>, hub: &Hub, s: &Session, from: usize, request: &str) -> Outcome<Seen> {
+    t.hear(hub, s, from, format!("the request {request}"), |seen| {
+        seen.kind().ends_with(".request") && seen.text("request_id") == request
+    })
+}
+
+/// What the adapter was answered to a request.
+fn answers(t: &Trial<'_>, lower: &Lower, request: &str) -> Vec<Seen> {
+    let mut answers = t.written_to(lower);
+    answers.retain(|seen| seen.kind().ends_with(".response") && seen.text("request_id") == request);
+    answers
+}
+
+/// Demands that an input was refused, and for its sender alone: an end without `seq`.
+fn demand_refused(t: &Trial<'_>, end: &Seen) -> Outcome {
+    t.demand(end.get("seq").is_none(), "the end of a refused input has no `seq`", "it has one")?;
+    t.demand(end.text("status") != "completed", "an end that says so", "status `completed`")
+}
+
+/// Waits for the end of an input that is refused.
+fn hear_refusal(t: &Trial<'_>, hub: &Hub, s: &Session, from: usize, turn: &str) -> Outcome<Seen> {
+    t.hear(hub, s, from, format!("the `turn.complete` of {turn}, which is refused"), |seen| {
+        seen.kind() == "turn.complete" && seen.text("turn_id") == turn
+    })
+}
+
+/// Demands what the types of some messages are, in their order.
+fn demand_kinds(t: &Trial<'_>, messages: &[Seen], wanted: &[&str]) -> Outcome {
+    let kinds: Vec<&str> = messages.iter().map(Seen::kind).collect();
+    t.demand(kinds == wanted, wanted.join(", "), kinds.join(", "))
+}

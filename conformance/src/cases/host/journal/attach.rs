@@ -1,0 +1,182 @@
+//! Coming back to a session, and reading of it.
+
+use serde_json::json;
+
+use super::{JOURNAL, act, again, attach, catch_up, instruct, last_of, open};
+use crate::{
+    case::Case,
+    trial::{Hub, Seen, Session, Trial},
+    verdict::Outcome,
+};
+
+/// This part of the family.
+pub(in crate::cases) static CASES: &[Case] = &[
+    Case::choice("H-JRN-11", "journal.5", "an attach behind each entry", behind_each)
+        .needs(JOURNAL)
+        .when("`session.attach` behind each entry of a turn, from none to the last; then a turn")
+        .then("`session.attached`, then each later entry once, the same line; then the new ones"),
+    Case::choice("H-JRN-12", "journal.5", "a second attach", second_attach)
+        .needs(JOURNAL)
+        .when("an attach of role `observe`, then one of role `control`, while a turn runs")
+        .then("each in force from its answer on; new entries come once"),
+    Case::choice("H-JRN-13", "journal.5", "what may not be attached", refused)
+        .needs(JOURNAL)
+        .when("an attach of an unknown id, behind more than there is, and behind an entry of another epoch")
+        .then("`session.refused` with `unknown`, `ahead` and `forked`, the last two with `last_seq`"),
+    Case::choice("H-JRN-14", "journal.5", "an attach starts nothing", starts_nothing)
+        .needs(JOURNAL)
+        .when("SIGKILL of the host; an attach; later an input right behind another attach")
+        .then("no process before the input; then the turn is served"),
+    Case::choice("H-JRN-15", "journal.9", "session.history", history)
+        .needs(JOURNAL)
+        .when("`session.history` of some entries, of all that there are, and of an unknown id, without an attach")
+        .then("one result each, of 1 MiB at most, with the same lines as entries; `next` where there are more"),
+];
+
+fn behind_each(t: &mut Trial<'_>) -> Outcome {
+    let (hub, s) = open(t)?;
+    let actions = json!([["say", "a"], ["delay", 5], ["say", "b"], ["delay", 5], ["say", "c"], ["complete"]]);
+    act(t, &hub, &s, "a", &actions)?;
+    t.rest(&hub)?;
+    let last = last_of(&hub, &s);
+    for after in 0..=last {
+        let (attached, entries) = catch_up(t, &hub, &s, after)?;
+        t.demand_member(&attached, "first_seq", 1)?;
+        t.demand_member(&attached, "last_seq", last)?;
+        demand_once(t, &entries, after + 1, last)?;
+    }
+    let (attached, _) = catch_up(t, &hub, &s, last - 1)?;
+    act(t, &hub, &s, "b", &actions)?;
+    t.rest(&hub)?;
+    demand_once(t, &hub.entries(&s, attached.index), last, last_of(&hub, &s))
+}
+
+/// Demands each number of a range once, in its order.
+fn demand_once(t: &Trial<'_>, entries: &[Seen], from: u64, to: u64) -> Outcome {
+    let numbers: Vec<u64> = entries.iter().map(|entry| entry.number("seq")).collect();
+    let wanted: Vec<u64> = (from..=to).collect();
+    t.demand(numbers == wanted, format!("the entries {wanted:?}, each once"), format!("{numbers:?}"))
+}
+
+fn second_attach(t: &mut Trial<'_>) -> Outcome {
+    let (hub, s) = open(t)?;
+    let from = instruct(&hub, &s, "a", &json!([["say", "a"], ["until", "go"], ["say", "b"], ["complete"]]))?;
+    t.hear_kind(&hub, &s, from, "output")?;
+    let observes = attach(t, &hub, &s, 0, json!({"role":"observe"}))?;
+    t.demand_member(&observes, "role", "observe")?;
+    t.demand_member(&observes, "state", "running")?;
+    t.demand_member(&observes, "turn_id", "a")?;
+    instruct(&hub, &s, "not-taken", &json!([["complete"]]))?;
+    let controls = attach(t, &hub, &s, 1, json!({}))?;
+    t.demand_member(&controls, "role", "control")?;
+    t.cue("go")?;
+    t.hear_end(&hub, &s, controls.index, "a")?;
+    act(t, &hub, &s, "b", &json!([["say", "c"], ["complete"]]))?;
+    t.rest(&hub)?;
+    let entries = hub.entries(&s, controls.index);
+    demand_once(t, &entries, 2, entries.last().map_or(0, |entry| entry.number("seq")))?;
+    let taken = entries.iter().any(|entry| entry.text("turn_id") == "not-taken");
+    t.demand(!taken, "no entry of what was said as `observe`", "one")
+}
+
+fn refused(t: &mut Trial<'_>) -> Outcome {
+    let (hub, s) = open(t)?;
+    act(t, &hub, &s, "a", &json!([["say", "a"], ["complete"]]))?;
+    t.rest(&hub)?;
+    let last = last_of(&hub, &s);
+    let epoch = hub.entries(&s, 0)[0].number("epoch");
+    let from = hub.attach(&s, last + 40, json!({}));
+    let ahead = refusal(t, &hub, &s, from, "ahead")?;
+    t.demand_member(&ahead, "last_seq", last)?;
+    let from = hub.attach(&s, last, json!({"epoch":epoch + 1}));
+    let forked = refusal(t, &hub, &s, from, "forked")?;
+    let both = forked.number("last_seq");
+    t.demand(both <= last, format!("a `last_seq` up to {last}"), both)?;
+    let unknown = t.journaled();
+    let from = hub.attach(&unknown, 0, json!({}));
+    refusal(t, &hub, &unknown, from, "unknown")?;
+    // The epoch that it has is no fork.
+    attach(t, &hub, &s, last, json!({"epoch":epoch})).map(drop)
+}
+
+fn refusal(t: &Trial<'_>, hub: &Hub, s: &Session, from: usize, reason: &str) -> Outcome<Seen> {
+    let answer = t.hear(hub, s, from, "an answer to `session.attach`", |seen| {
+        matches!(seen.kind(), "session.refused" | "session.attached")
+    })?;
+    t.demand(answer.kind() == "session.refused", "`session.refused`", format!("`{}`", answer.kind()))?;
+    t.demand_member(&answer, "reason", reason)?;
+    Ok(answer)
+}
+
+fn starts_nothing(t: &mut Trial<'_>) -> Outcome {
+    let (hub, s) = open(t)?;
+    act(t, &hub, &s, "a", &json!([["say", "a"], ["complete"]]))?;
+    let before = t.stub_processes().len();
+    let hub = again(t)?;
+    let (attached, entries) = catch_up(t, &hub, &s, 0)?;
+    t.demand_member(&attached, "state", "detached")?;
+    t.pass_time(t.quiet());
+    let now = t.stub_processes().len();
+    t.demand(now == before, "no process for an attach", format!("{}", now - before))?;
+    let from = hub.attach(&s, entries.len() as u64, json!({}));
+    instruct(&hub, &s, "b", &json!([["say", "b"], ["complete"]]))?;
+    let end = t.hear_end(&hub, &s, from, "b")?;
+    t.demand_member(&end, "status", "completed")
+}
+
+fn history(t: &mut Trial<'_>) -> Outcome {
+    /// The most bytes of a result, unless one entry is longer.
+    const MOST: usize = 1 << 20;
+    let (hub, s) = open(t)?;
+    act(t, &hub, &s, "a", &json!([["burst", 50, 40_000], ["complete"]]))?;
+    t.rest(&hub)?;
+    let live = hub.entries(&s, 0);
+    let hub = again(t)?;
+    let ask = |from: u64, to: Option<u64>, request: &str| {
+        let asked = hub.tell(&s, "session.history", json!({"request_id":request,"from":from,"to":to}));
+        t.hear(&hub, &s, asked, format!("the `session.history.result` of {request}"), |seen| {
+            seen.kind() == "session.history.result" && seen.text("request_id") == request
+        })
+    };
+    let some = ask(2, Some(3), "some")?;
+    let numbers: Vec<u64> = entries_of(&some).iter().map(number).collect();
+    t.demand(numbers == [2, 3], "the entries 2 and 3", format!("{numbers:?}"))?;
+    t.demand(some.get("next").is_none(), "no `next` where nothing was left out", "one")?;
+
+    let (mut all, mut next, mut rounds) = (Vec::new(), Some(1), 0);
+    while let Some(from) = next.filter(|_| rounds < 50) {
+        rounds += 1;
+        let result = ask(from, None, &format!("all-{rounds}"))?;
+        let (entries, length) = (entries_of(&result), t.line_of(&result).len());
+        t.demand(
+            length <= MOST || entries.len() == 1,
+            "a result of 1 MiB at most",
+            format!("{length} bytes"),
+        )?;
+        next = result.get("next").and_then(serde_json::Value::as_u64);
+        let last = entries.last().map_or(0, number);
+        t.demand(
+            next.is_none_or(|next| next == last + 1),
+            "`next` behind the last entry",
+            format!("{next:?}"),
+        )?;
+        all.extend(entries);
+    }
+    t.demand(rounds > 1, "2 MB of entries in more than one result", "one")?;
+    let live: Vec<_> = live.iter().map(|entry| entry.message().clone().into()).collect();
+    let same = all.get(..live.len()) == Some(&live[..]);
+    t.demand(same, format!("the {} entries that were heard", live.len()), format!("{} others", all.len()))?;
+    let unknown = t.journaled();
+    let asked = hub.tell(&unknown, "session.history", json!({"request_id":"none"}));
+    let result = t.hear_kind(&hub, &unknown, asked, "session.history.result")?;
+    t.demand_member(&result, "request_id", "none")?;
+    t.demand(!result.text("error").is_empty(), "an `error` that says why there are none", "none")
+}
+
+fn entries_of(result: &Seen) -> Vec<serde_json::Value> {
+    result.get("entries").and_then(|entries| entries.as_array().cloned()).unwrap_or_default()
+}
+
+fn number(entry: &serde_json::Value) -> u64 {
+    entry["seq"].as_u64().unwrap_or_default()
+}

@@ -1,0 +1,138 @@
+//! Inputs: what is accepted once is one turn, however often it is sent.
+
+use serde_json::json;
+
+use super::{HUBS, JOURNAL, act, again, attach, catch_up, instruct, open};
+use crate::{
+    case::Case,
+    trial::{Hub, Seen, Session, Trial},
+    verdict::Outcome,
+};
+
+/// This part of the family.
+pub(in crate::cases) static CASES: &[Case] = &[
+    Case::choice("H-JRN-24", "journal.7", "an input is stored first", stored_first)
+        .needs(JOURNAL)
+        .when("the host is killed as soon as the adapter has an input")
+        .then("its `turn.begin` is in the journal"),
+    Case::choice("H-JRN-25", "journal.7", "the answer to an input", answered)
+        .needs(HUBS)
+        .when("an input, a steer and the same steer again by one of two hubs")
+        .then("one `input.result` for each, with the `seq` of its entry, the last a duplicate; none for the other hub"),
+    Case::choice("H-JRN-26", "journal.7", "the same input again", same_again)
+        .needs(JOURNAL)
+        .when("an input is sent twice at once, again behind its end, and again to the next host; then its id with another text")
+        .then("one turn; each time `input.result` with `duplicate: true`; the other text is refused (`protocol`)"),
+    Case::choice("H-JRN-27", "journal.7", "ids of turns", turn_ids)
+        .needs(JOURNAL)
+        .when("inputs with a new `turn_id`, with a used one, and without")
+        .then("the new one is kept; the others get ids of their own, which `input.result` names"),
+];
+
+fn stored_first(t: &mut Trial<'_>) -> Outcome {
+    let (hub, s) = open(t)?;
+    act(t, &hub, &s, "a", &json!([["say", "a"], ["complete"]]))?;
+    let lower = t.lower(&s)?;
+    let from = instruct(&hub, &s, "b", &json!([["ignore_stop"]]))?;
+    t.expect_told(from, &lower, "user.input", t.bounds.deadline)?;
+    let hub = again(t)?;
+    let (_, entries) = catch_up(t, &hub, &s, 0)?;
+    let begun = entries.iter().any(|entry| entry.kind() == "turn.begin" && entry.text("turn_id") == "b");
+    t.demand(begun, "the `turn.begin` of an input that the adapter had", "it is missing")
+}
+
+fn result(t: &Trial<'_>, hub: &Hub, s: &Session, from: usize, message: &str) -> Outcome<Seen> {
+    t.hear(hub, s, from, format!("the `input.result` of {message}"), |seen| {
+        seen.kind() == "input.result" && seen.text("message_id") == message
+    })
+}
+
+fn answered(t: &mut Trial<'_>) -> Outcome {
+    let (hub, s) = open(t)?;
+    let other = t.further_hub()?;
+    attach(t, &other, &s, 0, json!({}))?;
+    let from = instruct(&hub, &s, "a", &json!([["say", "a"], ["until", "go"], ["complete"]]))?;
+    t.hear_kind(&hub, &s, from, "output")?;
+    hub.tell(&s, "user.input", json!({"content":"and more","message_id":"m-steer","mode":"steer"}));
+    for (message, kind) in [("m-a", "turn.begin"), ("m-steer", "input.steered")] {
+        let result = result(t, &hub, &s, from, message)?;
+        let entry = t.hear(&hub, &s, from, format!("the entry `{kind}`"), |seen| {
+            seen.kind() == kind && seen.is_entry()
+        })?;
+        t.demand_member(&result, "seq", entry.number("seq"))?;
+        t.demand_member(&result, "turn_id", "a")?;
+        t.demand(result.get("duplicate") != Some(&json!(true)), "no duplicate", "one")?;
+    }
+    let repeated =
+        hub.tell(&s, "user.input", json!({"content":"and more","message_id":"m-steer","mode":"steer"}));
+    let repeated = result(t, &hub, &s, repeated, "m-steer")?;
+    t.demand_member(&repeated, "duplicate", true)?;
+    t.cue("go")?;
+    t.hear_end(&hub, &s, from, "a")?;
+    t.rest(&hub)?;
+    for (hub, wanted) in [(&hub, 3), (&other, 0)] {
+        let count = hub.heard(&s, from).iter().filter(|seen| seen.kind() == "input.result").count();
+        t.demand(count == wanted, format!("{wanted} `input.result`: they are for the sender alone"), count)?;
+    }
+    Ok(())
+}
+
+fn same_again(t: &mut Trial<'_>) -> Outcome {
+    let (hub, s) = open(t)?;
+    let actions = json!([["say", "a"], ["complete"]]);
+    let from = instruct(&hub, &s, "a", &actions)?;
+    instruct(&hub, &s, "a", &actions)?;
+    let first = result(t, &hub, &s, from, "m-a")?;
+    t.demand(first.get("duplicate") != Some(&json!(true)), "the first is no duplicate", "it is")?;
+    let again_at_once = result(t, &hub, &s, first.index + 1, "m-a")?;
+    t.hear_end(&hub, &s, from, "a")?;
+    let from = instruct(&hub, &s, "a", &actions)?;
+    let behind = result(t, &hub, &s, from, "m-a")?;
+    t.rest(&hub)?;
+    let lower = t.lower(&s)?;
+    let hub = again(t)?;
+    let (attached, entries) = catch_up(t, &hub, &s, 0)?;
+    let from = instruct(&hub, &s, "a", &actions)?;
+    let after_all = result(t, &hub, &s, from, "m-a")?;
+    for result in [again_at_once, behind, after_all] {
+        t.demand_member(&result, "duplicate", true)?;
+        t.demand_member(&result, "seq", first.number("seq"))?;
+        t.demand_member(&result, "turn_id", "a")?;
+    }
+    let from = hub.input(&s, "b", "m-a", "another text");
+    let end = super::hear_refusal(t, &hub, &s, from, "b")?;
+    super::demand_refused(t, &end)?;
+    let category = end.get("error").map(|error| error["category"].clone()).unwrap_or_default();
+    t.demand(category == "protocol", "category `protocol`", category)?;
+    t.rest(&hub)?;
+    let begun = entries.iter().filter(|entry| entry.kind() == "turn.begin").count();
+    let more = hub.entries(&s, attached.index).len() - entries.len();
+    t.demand(
+        begun == 1 && more == 0,
+        "one turn, and no further entry",
+        format!("{begun} turns, {more} entries"),
+    )?;
+    let inputs = t.told(&lower, "user.input").len();
+    t.demand(inputs == 1, "one input at the adapter", inputs)
+}
+
+fn turn_ids(t: &mut Trial<'_>) -> Outcome {
+    let (hub, s) = open(t)?;
+    let actions = json!([["say", "a"], ["complete"]]);
+    act(t, &hub, &s, "mine", &actions)?;
+    let content = Trial::instructions(&s, &actions)?;
+    let mut seen = vec!["mine".to_owned()];
+    for (message, members) in [("m-1", json!({"turn_id":"mine"})), ("m-2", json!({}))] {
+        let input = crate::wire::with(json!({"message_id":message,"content":content}), &members);
+        let from = hub.tell(&s, "user.input", input);
+        let turn = result(t, &hub, &s, from, message)?.text("turn_id").to_owned();
+        let new = !turn.is_empty() && !seen.contains(&turn);
+        t.demand(new, "a `turn_id` that no turn of the session has had", &turn)?;
+        let end = t.hear_end(&hub, &s, from, &turn)?;
+        t.demand_member(&end, "status", "completed")?;
+        let begin = t.hear_kind(&hub, &s, from, "turn.begin")?;
+        t.demand_member(&begin, "turn_id", turn.as_str())?;
+        seen.push(turn);
+    }
+    Ok(())
+}

@@ -1,0 +1,147 @@
+//! After SIGKILL of the host: what was open is closed, and the conversation goes on.
+
+use serde_json::{Value, json};
+
+use super::{JOURNAL, act, again, asked, catch_up, demand_kinds, instruct, last_of, open, open_more};
+use crate::{
+    case::Case,
+    trial::{Seen, Trial},
+    verdict::Outcome,
+};
+
+/// This part of the family.
+pub(in crate::cases) static CASES: &[Case] = &[
+    Case::choice("H-JRN-28", "journal.10", "what was open is closed", closings)
+        .needs(JOURNAL)
+        .when("SIGKILL during a turn with an open call, a request and a steer, and an input that waits; later once more")
+        .then("`host_restarted`, then the request, the call, the steer and both turns, in this order and once"),
+    Case::choice("H-JRN-29", "journal.10", "delivered", delivered)
+        .needs(JOURNAL)
+        .when("SIGKILL while one adapter has answered, one has not, and one input waits")
+        .then("`delivered`: `yes`, `unknown` and `no`; status `failed`, category `host_restart`"),
+    Case::choice("H-JRN-30", "journal.10", "the context after a restart", context)
+        .needs(JOURNAL)
+        .when("the adapter has told its own id of the session; SIGKILL; an attach and an input")
+        .then("`resume` with that id at the adapter; `host.fact` with `resumed` and `context` before the first output"),
+];
+
+fn closings(t: &mut Trial<'_>) -> Outcome {
+    let (hub, s) = open(t)?;
+    let request = json!({"request_id":"r-1","tool":"Shell","description":"d","resource":"r"});
+    let actions = json!([
+        ["say", "a"],
+        ["emit", {"type":"tool.start","tool_call_id":"c-1","tool":"Shell"}],
+        ["ask", request],
+        ["ignore_stop"]
+    ]);
+    let from = instruct(&hub, &s, "a", &actions)?;
+    asked(t, &hub, &s, from, "r-1")?;
+    // The stub does not answer a steer that has instructions.
+    let steer = Trial::instructions(&s, &json!([["delay", 1]]))?;
+    hub.tell(&s, "user.input", json!({"content":steer,"message_id":"m-steer","mode":"steer"}));
+    instruct(&hub, &s, "b", &json!([["complete"]]))?;
+    t.hear(&hub, &s, from, "the `turn.begin` of the input that waits", |seen| {
+        seen.kind() == "turn.begin" && seen.text("turn_id") == "b"
+    })?;
+    t.rest(&hub)?;
+    let steered = hub.entries(&s, from).iter().any(|entry| entry.kind() == "input.steered");
+    let unsettled = hub.heard(&s, from).iter().all(|seen| seen.kind() != "steer.result");
+    let known = last_of(&hub, &s);
+    let hub = again(t)?;
+    let (_, entries) = catch_up(t, &hub, &s, known)?;
+    let mut wanted = vec!["host.fact", "request.decided", "tool.end"];
+    if steered && unsettled {
+        wanted.push("steer.result");
+    }
+    wanted.extend(["turn.complete", "turn.complete"]);
+    demand_kinds(t, &entries, &wanted)?;
+    t.demand_member(&entries[0], "fact", "host_restarted")?;
+    t.demand_member(&entries[1], "request_id", "r-1")?;
+    t.demand_member(&entries[1], "reason", "shutdown")?;
+    let approved = entries[1].get("approved") == Some(&json!(true));
+    t.demand(!approved, "no approval by default", "one")?;
+    t.demand_member(&entries[2], "tool_call_id", "c-1")?;
+    t.demand_member(&entries[2], "is_error", true)?;
+    let (ends, before) = (&entries[entries.len() - 2..], &entries[..entries.len() - 2]);
+    if let Some(steer) = before.iter().find(|entry| entry.kind() == "steer.result") {
+        t.demand_member(steer, "message_id", "m-steer")?;
+        t.demand_member(steer, "delivered", false)?;
+    }
+    demand_end(t, &ends[0], "a", "yes")?;
+    demand_end(t, &ends[1], "b", "no")?;
+    let all = known + entries.len() as u64;
+    let hub = again(t)?;
+    let (attached, more) = catch_up(t, &hub, &s, all)?;
+    t.demand_member(&attached, "last_seq", all)?;
+    demand_kinds(t, &more, &[])
+}
+
+fn demand_end(t: &Trial<'_>, end: &Seen, turn: &str, delivered: &str) -> Outcome {
+    t.demand_member(end, "turn_id", turn)?;
+    t.demand_member(end, "status", "failed")?;
+    let category = end.get("error").map(|error| error["category"].clone()).unwrap_or_default();
+    t.demand(category == "host_restart", "category `host_restart`", category)?;
+    t.demand_member(end, "delivered", delivered)
+}
+
+fn delivered(t: &mut Trial<'_>) -> Outcome {
+    let (hub, said) = open(t)?;
+    let silent = open_more(t, &hub, json!({}))?;
+    for s in [&said, &silent] {
+        act(t, &hub, s, "first", &json!([["say", "a"], ["complete"]]))?;
+    }
+    let lower = t.lower(&silent)?;
+    let from = instruct(&hub, &said, "a", &json!([["say", "a"], ["ignore_stop"]]))?;
+    t.hear_kind(&hub, &said, from, "output")?;
+    let from = instruct(&hub, &silent, "a", &json!([["ignore_stop"]]))?;
+    t.expect_told(from, &lower, "user.input", t.bounds.deadline)?;
+    for s in [&said, &silent] {
+        let from = instruct(&hub, s, "b", &json!([["complete"]]))?;
+        t.hear_kind(&hub, s, from, "turn.begin")?;
+    }
+    let hub = again(t)?;
+    for (s, reached) in [(&said, "yes"), (&silent, "unknown")] {
+        let (_, entries) = catch_up(t, &hub, s, 0)?;
+        let ends: Vec<&Seen> = entries.iter().filter(|entry| entry.kind() == "turn.complete").collect();
+        t.demand(ends.len() == 3, "one end of each of three turns", ends.len())?;
+        t.demand_member(ends[0], "status", "completed")?;
+        demand_end(t, ends[1], "a", reached)?;
+        demand_end(t, ends[2], "b", "no")?;
+    }
+    Ok(())
+}
+
+fn context(t: &mut Trial<'_>) -> Outcome {
+    let (hub, s) = open(t)?;
+    let info = json!({"type":"session.info","native_session_id":"native-7"});
+    act(t, &hub, &s, "a", &json!([["emit", info], ["say", "a"], ["complete"]]))?;
+    let resumes = t.told(&t.lower(&s)?, "session.start").iter().any(|start| {
+        start
+            .get("extensions")
+            .and_then(Value::as_array)
+            .is_some_and(|names| names.iter().any(|name| name == "resume"))
+    });
+    let hub = again(t)?;
+    let (_, entries) = catch_up(t, &hub, &s, 0)?;
+    let actions = json!([["emit", {"type":"session.info","context":"kept"}], ["say", "b"], ["complete"]]);
+    let from = instruct(&hub, &s, "b", &actions)?;
+    t.hear_end(&hub, &s, from, "b")?;
+    let more = hub.entries(&s, from);
+    let fact = more.iter().position(|entry| entry.text("fact") == "resumed");
+    let output = more.iter().position(|entry| entry.kind() == "output");
+    t.demand(fact.is_some() && fact < output, "`host.fact` with `resumed` before the first output", {
+        let kinds: Vec<&str> = more.iter().map(Seen::kind).collect();
+        kinds.join(", ")
+    })?;
+    let told = fact.map_or("", |at| more[at].text("context"));
+    t.demand(matches!(told, "kept" | "lost"), "`context`: `kept` or `lost`", told)?;
+    t.demand(entries.len() as u64 + 1 == more[0].number("seq"), "the entries go on", more[0].number("seq"))?;
+    if resumes {
+        let start =
+            t.told(&t.lower(&s)?, "session.start").pop().and_then(|start| start.get("resume").cloned());
+        let native = start.unwrap_or_default()["native_session_id"].clone();
+        t.demand(native == "native-7", "`resume` with the id that the agent told", native)?;
+        t.demand(told == "kept", "`context: kept`, as the agent said", told)?;
+    }
+    Ok(())
+}

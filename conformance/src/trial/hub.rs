@@ -1,0 +1,260 @@
+//! Hubs of a journal: each is on pipes of its own, may come by a socket, and outlives the host that is killed.
+//!
+//! What they say and hear is recorded beside what the case's other verbs use, so that it is judged by the rules of the
+//! journal and not by those of one pipe.
+
+use std::{fmt::Display, path::Path, sync::Arc, thread, time::Duration};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::{Seen, Session, Trial};
+use crate::{
+    history::{Event, Link, Record, Tape},
+    process::{Launch, Pipe},
+    verdict::{Outcome, Stop},
+    wire,
+};
+
+/// What a hub of a journal names at least ([journal.1]).
+pub(crate) const JOURNAL: [&str; 3] = ["turns", "events", "journal"];
+
+/// How often a socket is looked for.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// One hub of a host that keeps a journal.
+#[derive(Debug, Clone)]
+pub(crate) struct Hub {
+    pipe: Pipe,
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "a case writes its message in place")]
+impl Hub {
+    /// Sends a message, and returns the length of the history before it.
+    pub(crate) fn say(&self, message: Value) -> usize {
+        let at = self.pipe.tape.history.len();
+        self.pipe.write(wire::line_of(&message), Trial::intent(false));
+        at
+    }
+
+    /// Sends a message of a session, given its type and further members.
+    pub(crate) fn tell(&self, session: &Session, kind: &str, members: Value) -> usize {
+        self.say(wire::with(json!({"type":kind,"session_id":session.id()}), &members))
+    }
+
+    /// Starts a session that asks for the journal, with more members.
+    pub(crate) fn start(&self, session: &Session, more: Value) -> usize {
+        self.tell(session, "session.start", wire::with(json!({"protocol":1,"extensions":JOURNAL}), &more))
+    }
+
+    /// Attaches to a session behind an entry, with more members.
+    pub(crate) fn attach(&self, session: &Session, after: u64, more: Value) -> usize {
+        let attach = json!({"protocol":1,"extensions":JOURNAL,"after":after});
+        self.tell(session, "session.attach", wire::with(attach, &more))
+    }
+
+    /// Sends an input by the ids of its turn and of its message.
+    pub(crate) fn input(&self, session: &Session, turn: &str, message: &str, content: &str) -> usize {
+        self.tell(session, "user.input", json!({"turn_id":turn,"message_id":message,"content":content}))
+    }
+
+    /// Stops reading, or goes on.
+    pub(crate) fn pause_reading(&self, paused: bool) {
+        self.pipe.pause_reading(paused);
+    }
+
+    fn seen(&self, index: usize, record: &Record) -> Option<Seen> {
+        let whole = matches!(record.event, Event::Adapter { ended: true, .. });
+        (record.link == self.pipe.tape.link && whole).then(|| Seen::of(index, record)).flatten()
+    }
+
+    /// What it has heard of a session, from a place on.
+    pub(crate) fn heard(&self, session: &Session, from: usize) -> Vec<Seen> {
+        let mut heard = Vec::new();
+        self.pipe.tape.history.scan(from, |index, record| {
+            heard.extend(self.seen(index, record).filter(|seen| seen.session() == session.id()));
+            None::<()>
+        });
+        heard
+    }
+
+    /// The entries that it has heard of a session, from a place on.
+    pub(crate) fn entries(&self, session: &Session, from: usize) -> Vec<Seen> {
+        let mut heard = self.heard(session, from);
+        heard.retain(Seen::is_entry);
+        heard
+    }
+
+    /// Waits for a message of a session, from a place on.
+    pub(crate) fn wait(
+        &self,
+        session: &Session,
+        from: usize,
+        within: Duration,
+        wanted: impl Fn(&Seen) -> bool,
+    ) -> Option<Seen> {
+        self.pipe.tape.history.wait(from, within, |index, record| {
+            self.seen(index, record).filter(|seen| seen.session() == session.id() && wanted(seen))
+        })
+    }
+}
+
+impl Seen {
+    /// Whether it is an entry of a journal ([journal.3]).
+    pub(crate) fn is_entry(&self) -> bool {
+        self.get("seq").is_some() && self.kind() != "input.result"
+    }
+
+    /// A member that is a number, or 0.
+    pub(crate) fn number(&self, member: &str) -> u64 {
+        self.get(member).and_then(Value::as_u64).unwrap_or_default()
+    }
+}
+
+impl Trial<'_> {
+    /// A session that only hubs of the journal know.
+    pub(crate) fn journaled(&mut self) -> Session {
+        Session::named(self.fresh("j"))
+    }
+
+    fn next_tape(&mut self) -> Tape {
+        self.hubs += 1;
+        Tape { history: Arc::clone(&self.history), link: Link::Hub(self.hubs) }
+    }
+
+    /// Starts the host; the hub has its stdin and stdout.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started.
+    pub(crate) fn hub(&mut self) -> Outcome<Hub> {
+        let launch = Launch { link: self.next_tape().link, ..self.launch() };
+        self.start_with(&launch)?;
+        self.expect_gone();
+        Ok(Hub { pipe: self.process()?.pipe().clone() })
+    }
+
+    /// One more hub of the host that runs, by its socket.
+    ///
+    /// # Errors
+    ///
+    /// A failure under this case's clause when the socket takes no connection in time.
+    pub(crate) fn further_hub(&mut self) -> Outcome<Hub> {
+        let journal = self.path("journal").display().to_string();
+        let path = self.subject.hubs.as_deref().unwrap_or_default().replace("{journal}", &journal);
+        let tape = self.next_tape();
+        let mut left = self.bounds.deadline;
+        loop {
+            match Pipe::connect(Path::new(&path), tape.clone()) {
+                Ok(connection) => {
+                    let pipe = connection.pipe.clone();
+                    self.connections.push(connection);
+                    return Ok(Hub { pipe });
+                }
+                Err(error) if left.is_zero() => {
+                    return self.late("the socket `hubs` takes a further hub", format!("{path}: {error}"));
+                }
+                Err(_) => thread::sleep(LOOK),
+            }
+            left = left.saturating_sub(LOOK);
+        }
+    }
+
+    /// Ends what came by the socket.
+    pub(crate) fn leave_further_hubs(&mut self) {
+        self.connections.clear();
+    }
+
+    /// Kills the host by SIGKILL, and waits until all that it had written is recorded.
+    ///
+    /// # Errors
+    ///
+    /// When it does not end.
+    pub(crate) fn kill_host(&mut self) -> Outcome {
+        let Some(process) = self.process.take() else { return Ok(()) };
+        process.signal(Signal::KILL);
+        let within = self.bounds.secs(5.0);
+        if process.wait_exit(within).is_none() {
+            return Err(Stop::Harness("the host does not end by SIGKILL".to_owned()));
+        }
+        let link = process.pipe().tape.link;
+        let ended = |_, record: &Record| {
+            (record.link == link && matches!(record.event, Event::StdoutEnded)).then_some(())
+        };
+        self.history.wait(0, within, ended);
+        self.connections.clear();
+        Ok(())
+    }
+
+    /// The line of a message, without its LF.
+    pub(crate) fn line_of(&self, seen: &Seen) -> Arc<[u8]> {
+        let line = self.history.scan(seen.index, |_, record| match &record.event {
+            Event::Adapter { bytes, .. } | Event::Host { bytes, .. } => Some(Arc::clone(bytes)),
+            _ => None,
+        });
+        line.unwrap_or_default()
+    }
+
+    /// Waits for a message that a hub hears of a session, else fails under this case's clause.
+    ///
+    /// # Errors
+    ///
+    /// The failure, with what came instead.
+    pub(crate) fn hear(
+        &self,
+        hub: &Hub,
+        session: &Session,
+        from: usize,
+        expected: impl Display,
+        wanted: impl Fn(&Seen) -> bool,
+    ) -> Outcome<Seen> {
+        let within = self.bounds.deadline;
+        match hub.wait(session, from, within, wanted) {
+            Some(seen) => Ok(seen),
+            None => {
+                let heard = hub.heard(session, from);
+                let kinds: Vec<&str> = heard.iter().rev().take(8).rev().map(Seen::kind).collect();
+                let got = self.exit_text().unwrap_or_else(|| match heard.len() {
+                    0 => format!("nothing for {}", session.id()),
+                    many => format!("{many} messages, the last {}", kinds.join(", ")),
+                });
+                self.late(format!("{expected} within {within:.1?}"), got)
+            }
+        }
+    }
+
+    /// The same for a type of message.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::hear`].
+    pub(crate) fn hear_kind(&self, hub: &Hub, session: &Session, from: usize, kind: &str) -> Outcome<Seen> {
+        self.hear(hub, session, from, format!("`{kind}`"), |seen| seen.kind() == kind)
+    }
+
+    /// Waits for the end of a turn that is an entry.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::hear`].
+    pub(crate) fn hear_end(&self, hub: &Hub, session: &Session, from: usize, turn: &str) -> Outcome<Seen> {
+        self.hear(hub, session, from, format!("the `turn.complete` of {turn}, with a `seq`"), |seen| {
+            seen.kind() == "turn.complete" && seen.text("turn_id") == turn && seen.is_entry()
+        })
+    }
+
+    /// A turn of a fresh session without the journal, then a quiet window: what has not come by now does not come.
+    ///
+    /// # Errors
+    ///
+    /// A failure when that turn does not end.
+    pub(crate) fn rest(&mut self, hub: &Hub) -> Outcome {
+        let session = Session::named(self.fresh("fence"));
+        let from = hub.tell(&session, "session.start", json!({}));
+        hub.tell(&session, "user.input", json!({"content":"fence"}));
+        self.hear_kind(hub, &session, from, "turn.complete")?;
+        hub.tell(&session, "session.close", json!({}));
+        self.pass_time(self.quiet());
+        Ok(())
+    }
+}
