@@ -25,9 +25,7 @@ impl Shared {
         };
         let Some((first, last)) = segments else { return Ok(()) };
         for number in first..=last {
-            self.erase_in(number, newest, session).map_err(|error| NotStored {
-                why: format!("a removed session stays for now: {error}").into(),
-            })?;
+            self.erase_in(number, newest, session).map_err(stays)?;
         }
         self.index().forget_places(session);
         Ok(())
@@ -67,9 +65,10 @@ impl Shared {
             _ => return Ok(()),
         };
         let record = |kind| Record { session, kind, first: last, count: 0, id: 0, bytes: b"" };
-        self.put(record(Kind::Removed)).wait()?;
+        self.wait(&self.put(record(Kind::Removed)))?;
         self.erase(session)?;
-        self.put(record(Kind::Erased)).wait()
+        self.remove_files(session).map_err(stays)?;
+        self.wait(&self.put(record(Kind::Erased)))
     }
 
     /// Removes sessions on a thread of its own.
@@ -88,6 +87,10 @@ impl Shared {
             tracing::warn!("removed sessions of the journal stay for now: {error}");
         }
     }
+}
+
+fn stays(error: io::Error) -> NotStored {
+    NotStored { why: format!("a removed session stays for now: {error}").into() }
 }
 
 fn zero(file: &fs::File, place: &Place) -> io::Result<()> {

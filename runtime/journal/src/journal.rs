@@ -189,6 +189,21 @@ impl Shared {
         ticket
     }
 
+    fn stalled(&self) -> Option<NotStored> {
+        self.gathered().stalled(self.options.timeout)
+    }
+
+    pub(crate) fn wait(&self, ticket: &Ticket) -> Result<(), NotStored> {
+        loop {
+            if let Some(ended) = ticket.wait_for(LOOK) {
+                return ended;
+            }
+            if let Some(why) = self.stalled() {
+                return Err(why);
+            }
+        }
+    }
+
     /// The hash under which an id is known.
     fn hash(&self, id: &str) -> u64 {
         let mac = hmac_sha256::HMAC::mac(id.as_bytes(), self.salt);
@@ -315,7 +330,7 @@ impl Journal {
     /// dropped: it is stored when the disk does its work again.
     #[must_use]
     pub fn stalled(&self) -> Option<NotStored> {
-        self.shared.gathered().stalled(self.shared.options.timeout)
+        self.shared.stalled()
     }
 
     /// How long a write may take before the journal counts as stalled.
@@ -329,14 +344,7 @@ impl Journal {
     /// # Errors
     /// Why it is not stored.
     pub fn wait(&self, ticket: &Ticket) -> Result<(), NotStored> {
-        loop {
-            if let Some(ended) = ticket.wait_for(LOOK) {
-                return ended;
-            }
-            if let Some(why) = self.stalled() {
-                return Err(why);
-            }
-        }
+        self.shared.wait(ticket)
     }
 
     /// What is known of a session, as far as it is stored.

@@ -47,6 +47,7 @@ mod block;
 mod check;
 mod erase;
 mod error;
+mod files;
 mod head;
 mod index;
 mod journal;

@@ -12,6 +12,7 @@
 
 mod commands;
 mod events;
+mod files;
 mod stall;
 
 pub(crate) use self::commands::name;
@@ -19,6 +20,8 @@ pub(crate) use self::commands::name;
 use std::{
     collections::{HashMap, VecDeque},
     future::Future,
+    io,
+    path::PathBuf,
     pin::Pin,
     sync::Arc,
     time::Duration,
@@ -41,7 +44,10 @@ use trunkline_protocol::{
     TurnComplete, TurnId,
 };
 
-use self::stall::{LOOK, Stall};
+use self::{
+    files::Keeping,
+    stall::{LOOK, Stall},
+};
 use crate::{
     ends,
     facts::Facts,
@@ -155,6 +161,7 @@ type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 pub(crate) struct Live {
     host: Host,
     journal: Journal,
+    key: SessionKey,
     id: SessionId,
     facts: Facts,
     /// What the hub gave that is not stored: environment and MCP servers.
@@ -176,6 +183,7 @@ pub(crate) struct Live {
     placing: Option<(ListenerNo, Later<Result<(), FileError>>)>,
     /// What is written down when the file that is being copied has been.
     delivering: Option<FileDelivered>,
+    keeping: Option<Keeping>,
     answers: FuturesUnordered<Later<Answer>>,
     pending: HashMap<RequestId, Pending>,
     /// What was decided lately, for those who answer too late.
@@ -209,6 +217,7 @@ enum Step {
     Command(Option<Command>),
     Stored(Stored<Then>),
     Placed(Result<(), FileError>),
+    Kept(io::Result<PathBuf>),
     Answer(Answer),
     Event(Option<Event>),
     FactsDue,
@@ -223,6 +232,7 @@ impl Live {
         Self {
             host,
             journal,
+            key,
             id,
             facts,
             secrets,
@@ -237,6 +247,7 @@ impl Live {
             ordered: VecDeque::new(),
             placing: None,
             delivering: None,
+            keeping: None,
             answers: FuturesUnordered::new(),
             pending: HashMap::new(),
             decided: VecDeque::new(),
@@ -285,8 +296,8 @@ impl Live {
 
     /// Waits for the next thing. What hubs say comes first: a `stop` passes through a flood of events.
     async fn step(&mut self, inbox: &mut mpsc::Receiver<Command>) -> Step {
-        let Self { recorder, placing, answers, session, facts_due, idle_since, stall, .. } = self;
-        let has_room = recorder.has_room();
+        let Self { recorder, placing, keeping, answers, session, facts_due, idle_since, stall, .. } = self;
+        let takes_events = keeping.is_none() && recorder.has_room();
         let has_session = session.is_some();
         let (due, idle) =
             (*facts_due, idle_since.map(|since| since + if has_session { PARK } else { LINGER }));
@@ -296,8 +307,9 @@ impl Live {
             command = inbox.recv() => Step::Command(command),
             stored = recorder.stored() => Step::Stored(stored),
             placed = async { (&mut placing.as_mut().expect("it is there by the branch's condition").1).await }, if placing.is_some() => Step::Placed(placed),
+            kept = async { (&mut keeping.as_mut().expect("it is there by the branch's condition").kept).await }, if keeping.is_some() => Step::Kept(kept),
             Some(answer) = answers.next(), if !answers.is_empty() => Step::Answer(answer),
-            event = async { session.as_ref().expect("it is there by the branch's condition").next_event().await }, if has_session && has_room => Step::Event(event),
+            event = async { session.as_ref().expect("it is there by the branch's condition").next_event().await }, if has_session && takes_events => Step::Event(event),
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => Step::FactsDue,
             () = sleep_until(look.unwrap_or_else(Instant::now)), if look.is_some() => Step::Look,
             () = sleep_until(idle.unwrap_or_else(Instant::now)), if idle.is_some() => Step::Idle,
@@ -309,6 +321,7 @@ impl Live {
             Step::Command(Some(command)) => self.take(command).await,
             Step::Stored(stored) => self.stored(stored),
             Step::Placed(placed) => self.placed(placed),
+            Step::Kept(kept) => self.kept(kept),
             Step::Answer(answer) => self.answer(answer),
             Step::Event(event) => self.take_events(event),
             Step::FactsDue => self.write_facts(),
@@ -329,6 +342,7 @@ impl Live {
                 }),
             }
             if let Some(session) = &self.session
+                && self.keeping.is_none()
                 && !self.recorder.is_due()
                 && self.recorder.has_room()
             {
@@ -423,6 +437,7 @@ impl Live {
         self.listeners.values().all(|(_, answers)| answers.is_closed())
             && self.facts.open.is_empty()
             && self.recorder.is_idle()
+            && self.keeping.is_none()
             && self.ordered.is_empty()
     }
 

@@ -410,3 +410,28 @@ fn a_person_lists_reads_checks_and_removes_sessions() {
     assert_eq!(home.run(["sessions", "--journal", "journal"]).stdout, "no sessions\n");
     home.run(["sessions", "--journal", "journal", "check"]).must_end_with(0);
 }
+
+#[test]
+fn a_file_of_the_agent_outlives_its_host_and_goes_with_its_session() {
+    let home = Home::new();
+    let mut host = Serving::new(&home, &[]);
+    host.say(&start("s"));
+    host.say(&input("s", "a", "/file result.txt"));
+    host.say(&input("s", "b", "/file result.txt"));
+    let file = host.until("file.output");
+    let again = host.until("file.output");
+    assert_eq!(file["file_path"], again["file_path"], "the same content lies there once");
+    host.until("turn.complete");
+    host.kill();
+    let path = Path::new(file["file_path"].as_str().unwrap());
+    assert!(path.starts_with(home.path().join("journal/files")), "{file}");
+    assert_eq!(std::fs::read_to_string(path).unwrap(), "a file named result.txt\n");
+
+    let mut next = Serving::new(&home, &[]);
+    next.say(&attach("s", 0));
+    assert_eq!(next.until("file.output"), file);
+    next.end();
+    assert!(path.exists());
+    home.run(["sessions", "--journal", "journal", "rm", "s"]).must_end_with(0);
+    assert!(!path.parent().unwrap().exists());
+}

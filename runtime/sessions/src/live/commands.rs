@@ -436,6 +436,7 @@ impl Live {
             }
         }
         self.ordered.clear();
+        self.keeping = None;
         if let Some(turn) = self.running.take() {
             self.say(Some(turn), ends::stopped(StopReason::User, Delivered::Unknown), None);
         }
@@ -459,6 +460,7 @@ impl Live {
     }
 
     pub(super) fn stop_for_good(&mut self) {
+        self.keeping = None;
         for turn in std::mem::take(&mut self.facts.open.turns) {
             let delivered = turn.reached.delivered();
             self.say(Some(turn.id.0), ends::stopped(StopReason::Shutdown, delivered), None);

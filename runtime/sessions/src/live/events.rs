@@ -2,8 +2,8 @@
 
 use trunkline_host::{Event, EventKind, SessionEnd, TurnEnd, TurnNo, TurnScope};
 use trunkline_protocol::{
-    Category, ClosedReason, Context, ErrorEvent, Fact, FileOutput, HostFact, Meta, RequestDecided,
-    SessionClosed, SessionInfo, StopReason, TurnComplete, TurnId,
+    Category, ClosedReason, Context, ErrorEvent, Fact, HostFact, Meta, RequestDecided, SessionClosed,
+    SessionInfo, StopReason, TurnComplete, TurnId,
 };
 
 use super::{Live, Pending, REMEMBERED, commands::bare};
@@ -24,9 +24,7 @@ impl Live {
         }
         match kind {
             EventKind::Info(info) => self.learn(*info, turn, meta),
-            EventKind::File(file) => {
-                self.say(turn, FileOutput::from(*file), meta);
-            }
+            EventKind::File(file) => self.keep_file(*file, turn, meta),
             EventKind::Permission(permission) => {
                 let request = permission.request().clone();
                 self.pending.insert(request.request_id.clone(), Pending::Permission(permission));

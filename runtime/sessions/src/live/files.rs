@@ -1,0 +1,54 @@
+//! Files that the agent gives: they outlive the host's own copies, so the journal keeps them.
+
+use std::{io, path::PathBuf};
+
+use trunkline_host::File;
+use trunkline_protocol::{Category, ErrorEvent, FileOutput, Meta, TurnId};
+
+use super::{Later, Live};
+
+/// A file on its way into the journal. Later events of the session wait for it.
+pub(super) struct Keeping {
+    turn: Option<TurnId>,
+    meta: Option<Meta>,
+    output: FileOutput,
+    pub(super) kept: Later<io::Result<PathBuf>>,
+}
+
+impl Live {
+    pub(super) fn keep_file(&mut self, file: File, turn: Option<TurnId>, meta: Option<Meta>) {
+        let (journal, key, path) = (self.journal.clone(), self.key, file.path.clone());
+        let output = FileOutput::from(file);
+        let name = output.sha256.as_ref().map(ToString::to_string).unwrap_or_default();
+        let kept = Box::pin(async move {
+            let kept = tokio::task::spawn_blocking(move || journal.keep_file(key, &path, &name)).await;
+            kept.unwrap_or_else(|_| Err(io::Error::other("the host ends")))
+        });
+        self.keeping = Some(Keeping { turn, meta, output, kept });
+    }
+
+    /// A file lies in the journal, or does not.
+    pub(super) fn kept(&mut self, kept: io::Result<PathBuf>) {
+        let Some(Keeping { turn, meta, mut output, .. }) = self.keeping.take() else { return };
+        let path = kept.map(|path| path.into_os_string().into_string());
+        match path {
+            Ok(Ok(path)) => {
+                output.file_path = path;
+                self.say(turn, output, meta);
+            }
+            Ok(Err(_)) => self.file_is_lost(turn, &output, "the path of the journal is no UTF-8"),
+            Err(error) => self.file_is_lost(turn, &output, &error.to_string()),
+        }
+    }
+
+    fn file_is_lost(&mut self, turn: Option<TurnId>, output: &FileOutput, why: &str) {
+        let name = output.file_name.as_deref().unwrap_or_default();
+        let error = ErrorEvent {
+            category: Some(Category::FileRefused),
+            message: format!("the journal could not keep the file {name}: {why}"),
+            fatal: Some(false),
+            ..ErrorEvent::default()
+        };
+        self.say(turn, error, None);
+    }
+}
