@@ -15,6 +15,7 @@ mod cli {
     mod hostile;
     mod import;
     mod journal;
+    mod listeners;
     mod lists;
     mod overrides;
     mod pages;

@@ -25,7 +25,7 @@ impl Shared {
         };
         let Some((first, last)) = segments else { return Ok(()) };
         for number in first..=last {
-            self.erase_in(number, newest, session).map_err(stays)?;
+            self.erase_in(number, newest, session).map_err(|error| stays(&error))?;
         }
         self.index().forget_places(session);
         Ok(())
@@ -67,7 +67,7 @@ impl Shared {
         let record = |kind| Record { session, kind, first: last, count: 0, id: 0, bytes: b"" };
         self.wait(&self.put(record(Kind::Removed)))?;
         self.erase(session)?;
-        self.remove_files(session).map_err(stays)?;
+        self.remove_files(session).map_err(|error| stays(&error))?;
         self.wait(&self.put(record(Kind::Erased)))
     }
 
@@ -89,7 +89,7 @@ impl Shared {
     }
 }
 
-fn stays(error: io::Error) -> NotStored {
+fn stays(error: &io::Error) -> NotStored {
     NotStored { why: format!("a removed session stays for now: {error}").into() }
 }
 

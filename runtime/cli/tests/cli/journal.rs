@@ -238,7 +238,7 @@ fn a_hub_that_lost_its_pipe_starts_the_next_host_at_once() {
 /// A hub on the socket of a host.
 pub(super) struct Socket {
     stream: UnixStream,
-    lines: Lines<BufReader<UnixStream>>,
+    pub(super) lines: Lines<BufReader<UnixStream>>,
 }
 
 impl Socket {
@@ -434,4 +434,38 @@ fn a_file_of_the_agent_outlives_its_host_and_goes_with_its_session() {
     assert!(path.exists());
     home.run(["sessions", "--journal", "journal", "rm", "s"]).must_end_with(0);
     assert!(!path.parent().unwrap().exists());
+}
+
+/// A journal of the first format, whose host was killed in the turn `t-3` of the session `first`. It is never written anew:
+/// what it says must be read by every later version.
+#[test]
+fn a_journal_of_the_first_format_is_read_and_goes_on() {
+    let home = Home::new();
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/journal-1");
+    let folder = home.path().join("journal");
+    std::fs::create_dir(&folder).unwrap();
+    for name in ["format", "head", "00000001.log"] {
+        std::fs::copy(kept.join(name), folder.join(name)).unwrap();
+    }
+    home.run(["sessions", "--journal", "journal", "check"]).must_end_with(0);
+    let before = home.run(["sessions", "--journal", "journal", "history", "first", "--json"]).json_lines();
+    assert_eq!((before.len(), &before[1]["content"]), (12, &json!("Remember the word juniper")));
+
+    let mut host = Serving::new(&home, &[]);
+    host.say(&attach("first", 0));
+    host.until("session.attached");
+    for entry in &before {
+        assert_eq!(&host.hear().unwrap().0, entry);
+    }
+    assert_eq!(host.until("host.fact")["fact"], "host_restarted");
+    assert_eq!(host.until("request.decided")["request_id"], "p1");
+    let end = host.until("turn.complete");
+    assert_eq!((&end["turn_id"], &end["error"]["category"]), (&json!("t-3"), &json!("host_restart")));
+    host.say(&input("first", "1", "Remember the word juniper"));
+    assert_eq!(host.until("input.result")["duplicate"], json!(true));
+    host.say(&input("first", "4", "hello"));
+    assert_eq!(host.until("turn.complete")["status"], "completed");
+    host.say(&attach("second", 1));
+    assert_eq!(host.until("session.attached")["state"], "detached");
+    host.end();
 }

@@ -36,7 +36,7 @@ impl Live {
                 output.file_path = path;
                 self.say(turn, output, meta);
             }
-            Ok(Err(_)) => self.file_is_lost(turn, &output, "the path of the journal is no UTF-8"),
+            Ok(Err(_)) => self.file_is_lost(turn, &output, "the path of the journal is not UTF-8"),
             Err(error) => self.file_is_lost(turn, &output, &error.to_string()),
         }
     }
