@@ -136,6 +136,14 @@ impl LineReader {
         &mut self.buffer[self.end..]
     }
 
+    /// What a read has just put into [`LineReader::space`], before it is added: its first `bytes` bytes, or all of it
+    /// where there is less.
+    #[must_use]
+    pub fn just_read(&self, bytes: usize) -> &[u8] {
+        let space = &self.buffer[self.end..];
+        &space[..bytes.min(space.len())]
+    }
+
     /// Adds the first `bytes` bytes of [`LineReader::space`] to what was read.
     ///
     /// # Panics

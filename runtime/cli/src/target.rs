@@ -1,6 +1,9 @@
 //! Whom a command talks to: a configured agent, or an adapter named on the command line.
 
-use std::path::Path;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use anstream::eprintln;
 use anyhow::anyhow;
@@ -14,6 +17,7 @@ use trunkline_host::{
     },
     protocol::SessionStart,
     redact,
+    wirelog::{Content, OpenError as WireLogError, WireLog, WireLogOptions},
 };
 use trunkline_profiles::{PROFILES, Profile};
 
@@ -42,6 +46,17 @@ pub(crate) struct Target {
     /// `env_passthrough` and `config` do.
     #[arg(long, value_name = "'CMD ARGS'", conflicts_with = "agent")]
     pub(crate) adapter: Option<String>,
+
+    /// Writes every line between the host and its adapters to a file, without secrets
+    ///
+    /// stderr, and the start and end of processes, too. `trunkline wire show FILE` prints it. A wire log that is there
+    /// becomes FILE.1; so does this one, at 64 MiB. See docs/wire-log.md.
+    #[arg(long, value_name = "FILE")]
+    wire_log: Option<PathBuf>,
+
+    /// How much of each line the wire log keeps: `full`, `head` (type and ids) or `none`
+    #[arg(long, value_name = "HOW_MUCH", requires = "wire_log")]
+    wire_log_content: Option<Content>,
 
     /// What the environment chooses of it.
     #[arg(skip)]
@@ -87,9 +102,13 @@ pub(crate) fn config(file: Option<&Path>) -> Result<Config, Fault> {
 ///
 /// # Errors
 /// When there is no room for its folder, or the policy cannot be read.
-pub(crate) fn build(mut config: Config) -> Result<Host, Fault> {
+pub(crate) fn build(config: Config) -> Result<Host, Fault> {
+    build_with(config, |builder| builder)
+}
+
+fn build_with(mut config: Config, change: impl FnOnce(HostBuilder) -> HostBuilder) -> Result<Host, Fault> {
     config.agents.iter_mut().for_each(list_variables);
-    let host = host(config).usage_log(true).build().map_err(|error| match error {
+    let host = change(host(config).usage_log(true)).build().map_err(|error| match error {
         error @ BuildError::Policy(_) => {
             Fault::usage(error).next("correct that file; no agent runs before that")
         }
@@ -333,10 +352,29 @@ impl Target {
         change(agent)?;
         let agent = agent.clone();
         config.default_agent = Some(agent.id.clone());
-        let host = build(config)?;
+        let wire_log = self.wire_log(&config)?;
+        let host = build_with(config, |builder| logged(builder, wire_log))?;
         // A policy may have taken something from it.
         let agent = host.agent(&agent.id).map_or(agent, |status| status.config);
         Ok(Chosen { host, agent })
+    }
+
+    /// Begins the wire log that the command line or the configuration asks for.
+    ///
+    /// # Errors
+    /// When it cannot be begun.
+    pub(crate) fn wire_log(&self, config: &Config) -> Result<Option<Arc<WireLog>>, Fault> {
+        let Some(path) = self.wire_log.as_ref().or(config.wire_log.as_ref()) else { return Ok(None) };
+        let content = self.wire_log_content.unwrap_or(config.wire_log_content);
+        let mut options = WireLogOptions::new(path).content(content);
+        if let Some(bytes) = config.wire_log_bytes {
+            options = options.file_bytes(bytes);
+        }
+        let log = WireLog::open(&options).map_err(|error| match error {
+            error @ WireLogError::Thread(_) => Fault::failed(anyhow!("failed to {error}")),
+            error => Fault::usage(anyhow!("failed to {error}")),
+        })?;
+        Ok(Some(Arc::new(log)))
     }
 
     fn config(&self, file: Option<&Path>) -> Result<Config, Fault> {
@@ -347,6 +385,14 @@ impl Target {
             }
             None => config(file),
         }
+    }
+}
+
+/// The builder of a host that writes this log.
+pub(crate) fn logged(builder: HostBuilder, wire_log: Option<Arc<WireLog>>) -> HostBuilder {
+    match wire_log {
+        Some(log) => builder.wire_sink(log),
+        None => builder,
     }
 }
 

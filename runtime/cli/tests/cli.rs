@@ -26,6 +26,7 @@ mod cli {
     mod signals;
     mod terminal;
     mod usage;
+    mod wire;
 
     use std::{
         ffi::OsStr,

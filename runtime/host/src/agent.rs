@@ -22,6 +22,7 @@ use crate::{
     declared::Declaration,
     error::OpenError,
     files::{Exchanges, Pinned, StoreDir},
+    link::Taps,
     orphans::HostFolder,
     usage::UsageLog,
 };
@@ -36,6 +37,8 @@ pub(crate) struct AgentShared {
     pub(crate) counters: Arc<LiveCounters>,
     /// Where ended turns are written down, unless they are not.
     pub(crate) usage: Option<Arc<UsageLog>>,
+    /// Where what passes over its link is seen, if it is.
+    pub(crate) taps: Option<Arc<Taps>>,
     /// Whether `session.start` names the exchange folder.
     pub(crate) names_exchange: bool,
     /// Sessions that are open, counted when they are asked for.
@@ -52,6 +55,7 @@ impl AgentShared {
         config: AgentConfig,
         exchanges: Arc<Exchanges>,
         usage: Option<Arc<UsageLog>>,
+        taps: Option<Arc<Taps>>,
         folder: Arc<HostFolder>,
     ) -> Self {
         Self {
@@ -62,6 +66,7 @@ impl AgentShared {
             exchanges,
             counters: Arc::default(),
             usage,
+            taps,
             opened: AtomicUsize::new(0),
             declaration: Declaration::default(),
             state: AtomicU8::new(0),

@@ -75,6 +75,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use trunkline_wirelog::Content;
 
 mod agent;
 mod amurg;
@@ -137,6 +138,13 @@ pub struct Config {
     /// `usage_log`: whether each ended turn may become a line of the [usage log](crate::usage); a host writes it where
     /// [`HostBuilder::usage_log`](crate::HostBuilder::usage_log) asks for it, too.
     pub usage_log: bool,
+    /// `wire_log`: a file for all that passes between the host and its adapters. The host does not open it: who makes the
+    /// host gives it a [`WireLog`](crate::wirelog::WireLog), by [`HostBuilder::wire_sink`](crate::HostBuilder::wire_sink).
+    pub wire_log: Option<PathBuf>,
+    /// `wire_log_content`: how much of each line it keeps.
+    pub wire_log_content: Content,
+    /// `wire_log_bytes`: the size at which it becomes the older file. `None` is the log's own.
+    pub wire_log_bytes: Option<u64>,
     /// `prices`: a file that replaces or adds prices of models. The host does not read it; who sums up a usage log does.
     pub prices: Option<PathBuf>,
     /// The limits of unread output.
@@ -199,6 +207,9 @@ impl Config {
             policy: None,
             spool_dir: None,
             usage_log: defaults::USAGE_LOG,
+            wire_log: None,
+            wire_log_content: Content::Full,
+            wire_log_bytes: None,
             prices: None,
             buffers: Buffers::default(),
             notices: Vec::new(),

@@ -21,6 +21,7 @@ use tracing::Instrument;
 use trunkline_core::Core;
 use trunkline_process::ChildSpec;
 use trunkline_protocol::{AgentState, Capabilities, Model, SessionId, SessionStart};
+use trunkline_wirelog::WireSink;
 
 use crate::{
     AgentHealth, Counters, Rates, Session, SessionOptions, SessionStatus,
@@ -29,7 +30,7 @@ use crate::{
     declared::Declared,
     error::{BuildError, OpenError, PolicyRefusal, SpecError},
     files::Exchanges,
-    link::{Command, Connect, Driver, Inbox, InboxLimits, MakeSpec, Streams},
+    link::{Command, Connect, Driver, Inbox, InboxLimits, MakeSpec, Streams, Taps},
     orphans::{HostFolder, Orphans},
     session::SessionShared,
     session_options,
@@ -50,8 +51,8 @@ pub struct Host {
     inner: Arc<Inner>,
 }
 
-/// How long a shutdown waits for the last lines of the usage log.
-const USAGE_FLUSH: Duration = Duration::from_secs(1);
+/// How long a shutdown waits for the last lines of the usage log, and of a wire log.
+const FLUSH: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 struct Inner {
@@ -65,6 +66,8 @@ struct Inner {
     down: AtomicBool,
     /// Where ended turns are written down, unless they are not.
     usage: Option<Arc<UsageLog>>,
+    /// Where what passes over the links is seen, if it is.
+    taps: Option<Arc<Taps>>,
     /// What the organisation's policies took, and whom they forbid.
     notices: Vec<String>,
     /// What hosts before this one left is looked for here, once.
@@ -116,6 +119,7 @@ pub struct HostBuilder {
     usage_log: bool,
     /// Whether a configuration turns the usage log off.
     no_usage_log: bool,
+    wire_sink: Option<Arc<dyn WireSink>>,
     buffers: Buffers,
     /// The files that configurations came from, and others that decide what runs.
     read: Vec<PathBuf>,
@@ -226,6 +230,14 @@ impl HostBuilder {
         Self { usage_log: is_on, ..self }
     }
 
+    /// Hands all that passes between the host and its adapters to a sink, secrets included: bytes in both directions, stderr,
+    /// and the start and end of processes. A [`WireLog`](crate::wirelog::WireLog) writes them to a file, without secrets. The
+    /// host waits for it at the end of [`Host::shutdown`], for at most a second. Without a sink nothing is handed on.
+    #[must_use]
+    pub fn wire_sink(self, sink: Arc<dyn WireSink>) -> Self {
+        Self { wire_sink: Some(sink), ..self }
+    }
+
     /// Writes no [usage log](crate::usage).
     #[deprecated(note = "no usage log is written unless `usage_log(true)` asks for it")]
     #[must_use]
@@ -245,6 +257,7 @@ impl HostBuilder {
         let records = state_dir.as_ref().map(|state| state.join(RECORDS));
         let log = |state| Arc::new(UsageLog::new(state, config::defaults::USAGE_LOG_BYTES));
         let usage = state_dir.clone().filter(|_| self.usage_log && !self.no_usage_log).map(log);
+        let taps = self.wire_sink.map(|sink| Arc::new(Taps::new(sink)));
         let folder = Arc::new(HostFolder::new(records.clone())?);
         let spool_dir = self.spool_dir.unwrap_or_else(config::spool_dir);
         let store = Arc::new(Store::new(spool_dir, self.buffers));
@@ -267,7 +280,8 @@ impl HostBuilder {
             let inbox = Arc::new(Inbox::new(limits, store.clone(), exchanges.clone()));
             agent::register_secrets(&config);
             let refusal = refusals.remove(&config.id);
-            let shared = Arc::new(AgentShared::new(config, exchanges, usage.clone(), folder.clone()));
+            let shared =
+                Arc::new(AgentShared::new(config, exchanges, usage.clone(), taps.clone(), folder.clone()));
             if refusal.is_some() {
                 shared.set_state(AgentState::Failed);
             }
@@ -294,6 +308,7 @@ impl HostBuilder {
             opening: Mutex::default(),
             down: AtomicBool::new(false),
             usage,
+            taps,
             notices,
             orphans,
         };
@@ -624,7 +639,11 @@ impl Host {
         {
             let usage = usage.clone();
             // An error means that the runtime ends, too.
-            let _ = runtime.spawn_blocking(move || usage.flush(USAGE_FLUSH)).await;
+            let _ = runtime.spawn_blocking(move || usage.flush(FLUSH)).await;
+        }
+        if let (Some(taps), Ok(runtime)) = (self.inner.taps.clone(), Handle::try_current()) {
+            // As above.
+            let _ = runtime.spawn_blocking(move || taps.sink.flush(FLUSH)).await;
         }
     }
 }

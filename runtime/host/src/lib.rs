@@ -77,3 +77,4 @@ pub use trunkline_process as process;
 pub use trunkline_protocol as protocol;
 pub use trunkline_redact as redact;
 pub use trunkline_sandbox as sandbox;
+pub use trunkline_wirelog as wirelog;

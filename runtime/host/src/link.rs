@@ -7,10 +7,12 @@ mod driver;
 mod file_checks;
 mod inbox;
 mod outbox;
+mod tap;
 
 pub(crate) use self::{
     command::Command,
     connection::{Connect, MakeSpec, Streams},
     driver::Driver,
     inbox::{Inbox, InboxLimits},
+    tap::Taps,
 };

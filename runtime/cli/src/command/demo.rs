@@ -115,7 +115,9 @@ impl Demo {
         let Some(agent) = echo.agents.first().cloned() else {
             return Err(Fault::usage(anyhow::anyhow!("no echo")));
         };
-        let host = target::host(echo).build().context("failed to make the host's private folder")?;
+        let wire_log = self.target.wire_log(&echo)?;
+        let builder = target::logged(target::host(echo), wire_log);
+        let host = builder.build().context("failed to make the host's private folder")?;
         Ok(Chosen { host, agent })
     }
 

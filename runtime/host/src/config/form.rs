@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use trunkline_process::Containment;
 use trunkline_protocol::tool_loop::ToolLoopAction;
 use trunkline_sandbox::network::AllowList;
+use trunkline_wirelog::Content;
 
 use super::agent::{OnAdapterExit, Unenforced};
 use super::keys::{NetworkKeys, PlaceKeys, SandboxKeys};
@@ -171,6 +172,7 @@ words! {
     ExitWord: OnAdapterExit = "restart" OnAdapterExit::Restart, "close" OnAdapterExit::Close;
     UnenforcedWord: Unenforced = "refuse" Unenforced::Refuse, "allow" Unenforced::Allow;
     RequiredWord: bool = "required" true, "optional" false;
+    ContentWord: Content = "full" Content::Full, "head" Content::Head, "none" Content::None;
     LoopWord: ToolLoopAction = "off" ToolLoopAction::Off, "warn" ToolLoopAction::Warn, "end" ToolLoopAction::End;
     BackendWord: &'static str = "bubblewrap" "bubblewrap", "podman" "podman", "docker" "docker";
     ContainmentWord: Containment = "auto" Containment::Auto, "namespace" Containment::Namespace,

@@ -8,9 +8,10 @@ use super::StopSteps;
 use super::agent::{AgentConfig, Command};
 use super::form::{
     Allowed, AmurgMode, Any, AnyObject, As, BackendWord, Bytes, BytesLimit, BytesOrNone, ContainmentWord,
-    Count, CountOrNone, ExitWord, Extension, Failures, Filled, Flag, Id, Line, List, Location, LoopWord,
-    Memory, Options, Part, Positive, Processes, Reach, Reachable, RequiredWord, SandboxOrNone, Sessions,
-    SomeMemory, Standby, Text, UnenforcedWord, UnmatchedWord, User, Variable, Variables, Wait, WaitLimit,
+    ContentWord, Count, CountOrNone, ExitWord, Extension, Failures, Filled, Flag, Id, Line, List, Location,
+    LoopWord, Memory, Options, Part, Positive, Processes, Reach, Reachable, RequiredWord, SandboxOrNone,
+    Sessions, SomeMemory, Standby, Text, UnenforcedWord, UnmatchedWord, User, Variable, Variables, Wait,
+    WaitLimit,
 };
 use super::limits::Restart;
 use super::read::place;
@@ -86,6 +87,12 @@ keys! {
         spool_dir: Location => spool_dir,
         /// Whether `run`, `chat` and `serve` keep a usage log.
         usage_log: Flag => usage_log,
+        /// A file for every line between the host and its adapters, without secrets.
+        wire_log: Location => wire_log,
+        /// How much of each line it keeps.
+        wire_log_content: ContentWord => wire_log_content,
+        /// The size at which it becomes the older file.
+        wire_log_bytes: Bytes => wire_log_bytes,
         /// A file of prices, for `trunkline usage`.
         prices: Location => prices,
         /// Unread output of one turn in memory.

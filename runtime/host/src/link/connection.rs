@@ -20,8 +20,9 @@ use trunkline_core::{Ended, ExitStatus, ProcessEnd};
 use trunkline_process::{Child, ChildSpec, Signal, SpawnError, StderrDrain, StderrTail, read_held};
 use trunkline_protocol::{Category, Failure, LineReader};
 use trunkline_redact as redact;
+use trunkline_wirelog::WireEvent;
 
-use super::outbox::Outbox;
+use super::{outbox::Outbox, tap::Tap};
 use crate::{config::EnvError, health::end_of};
 
 /// How long the process may take to end after its output has, unless it is being stopped.
@@ -68,6 +69,8 @@ pub(super) struct Connection {
     pub(super) outbox: Outbox,
     pub(super) child: Option<Child>,
     stderr: Option<Stderr>,
+    /// Sees what passes.
+    pub(super) tap: Option<Tap>,
     /// Why it ends, where the host made it end.
     pub(super) ending: Option<Ended>,
 }
@@ -85,7 +88,8 @@ struct Stderr {
 }
 
 impl Connection {
-    pub(super) fn over((output, input): Streams, max_line: usize) -> Self {
+    pub(super) fn over((output, input): Streams, tap: Option<Tap>, max_line: usize) -> Self {
+        tap.iter().for_each(|tap| tap.take(WireEvent::Started { pid: None }));
         Self {
             output: Some(Output::Stream(output)),
             input: Some(Input::Stream(input)),
@@ -93,12 +97,22 @@ impl Connection {
             outbox: Outbox::default(),
             child: None,
             stderr: None,
+            tap,
             ending: None,
         }
     }
 
-    pub(super) fn to_child(mut child: Child, agent: Arc<str>, max_line: usize, stderr_tail: usize) -> Self {
-        let stderr = child.take_stderr().map(|stderr| Stderr::drain(stderr, agent, stderr_tail));
+    pub(super) fn to_child(
+        mut child: Child,
+        agent: Arc<str>,
+        tap: Option<Tap>,
+        max_line: usize,
+        stderr_tail: usize,
+    ) -> Self {
+        // Before anything that it says.
+        tap.iter().for_each(|tap| tap.take(WireEvent::Started { pid: Some(child.pid()) }));
+        let stderr = child.take_stderr();
+        let stderr = stderr.map(|stderr| Stderr::drain(stderr, agent, tap.clone(), stderr_tail));
         Self {
             output: child.take_stdout().map(Output::Pipe),
             input: child.take_stdin().map(Input::Pipe),
@@ -106,6 +120,7 @@ impl Connection {
             outbox: Outbox::default(),
             child: Some(child),
             stderr,
+            tap,
             ending: None,
         }
     }
@@ -135,9 +150,18 @@ impl Connection {
 
     /// Closes the adapter's input.
     pub(super) fn close_input(&mut self) {
-        if let Some(Input::Stream(mut stream)) = self.input.take() {
+        let Some(input) = self.input.take() else { return };
+        self.see(WireEvent::StdinClosed);
+        if let Input::Stream(mut stream) = input {
             // A stream that cannot say so at once says it by being dropped.
             let _ = Pin::new(&mut stream).poll_shutdown(&mut Context::from_waker(Waker::noop()));
+        }
+    }
+
+    /// Shows it to the tap, where there is one.
+    pub(super) fn see(&self, event: WireEvent<'_>) {
+        if let Some(tap) = &self.tap {
+            tap.take(event);
         }
     }
 
@@ -190,19 +214,23 @@ impl Connection {
             Some(stderr) => Some(stderr.finish().await),
             None => None,
         };
+        self.see(WireEvent::Exited { code: exit.code, signal: exit.signal });
         ProcessEnd { why, exit, memory_kills, stderr_tail, written }
     }
 }
 
 impl Stderr {
     /// Drains a child's stderr to its end, whatever happens.
-    fn drain(stderr: ChildStderr, agent: Arc<str>, limit: usize) -> Self {
+    fn drain(stderr: ChildStderr, agent: Arc<str>, tap: Option<Tap>, limit: usize) -> Self {
         let tail = StderrTail::new(limit);
         let (finish, finished) = oneshot::channel::<()>();
         let mut drain = StderrDrain::new(stderr, tail.clone());
         let task = tokio::spawn(async move {
             let log = |line: trunkline_process::StderrLine<'_>| {
                 tracing::debug!(target: "trunkline::stderr", agent = &*agent, line = &*line.text);
+                if let Some(tap) = &tap {
+                    tap.take(WireEvent::Stderr { line: &line.text, omitted: line.omitted });
+                }
             };
             let ended = tokio::select! {
                 ended = drain.run(log) => ended.is_ok(),
@@ -293,7 +321,7 @@ mod tests {
         while !std::fs::read_to_string(&stat).unwrap().contains(") Z ") {
             std::thread::yield_now();
         }
-        let end = Connection::to_child(child, "sh".into(), 1024, 1024).finish(Duration::ZERO).await;
+        let end = Connection::to_child(child, "sh".into(), None, 1024, 1024).finish(Duration::ZERO).await;
         assert_eq!((end.why, end.exit.code), (Ended::Exit, Some(3)));
     }
 }

@@ -27,7 +27,7 @@ use trunkline_process::Escalation;
 use trunkline_protocol::{Failure, SessionInfo};
 
 use self::spans::Spans;
-use super::{Command, Connect, Inbox, connection::Connection, file_checks::FileChecks};
+use super::{Command, Connect, Inbox, connection::Connection, file_checks::FileChecks, tap::Tap};
 use crate::{
     Event, EventDelivery, EventKind, LastEnd, TurnNo, TurnScope,
     agent::AgentShared,
@@ -65,6 +65,8 @@ pub(crate) struct Driver {
     sessions: Vec<Option<Entry>>,
     connection: Option<Box<Connection>>,
     starting: Option<Work<Result<Box<Connection>, Failure>>>,
+    /// The tap of the latest run, where there is one.
+    tap: Option<Tap>,
     ending: Option<Work<ProcessEnd>>,
     /// When a process whose input is broken is killed.
     broken: Option<Instant>,
@@ -157,6 +159,7 @@ impl Driver {
             sessions: Vec::new(),
             connection: None,
             starting: None,
+            tap: None,
             ending: None,
             broken: None,
             stopping: Escalation::new(),

@@ -48,6 +48,12 @@ impl Outbox {
         self.len() == 0
     }
 
+    /// What was appended behind this place of all that is ever written, and waits.
+    pub(super) fn since(&self, end: u64) -> &[u8] {
+        let at = usize::try_from(end.saturating_sub(self.written)).unwrap_or(usize::MAX);
+        self.buffer.get(self.sent.saturating_add(at)..).unwrap_or_default()
+    }
+
     /// How many bytes were ever written.
     pub(super) fn written(&self) -> u64 {
         self.written

@@ -7,6 +7,7 @@ use std::{
 
 use trunkline_core::{Counter, Effect, Ended, Key, Reader, WhyClosed};
 use trunkline_protocol::{HostBody, Large, Meta};
+use trunkline_wirelog::WireEvent;
 
 use super::{ANSWERS, Asked, Driver, Entry, Waiting};
 use crate::{
@@ -72,6 +73,9 @@ impl Driver {
                     let Some(connection) = writer else { continue };
                     let before = connection.outbox.end();
                     connection.outbox.push(&message);
+                    if connection.tap.is_some() {
+                        connection.see(WireEvent::ToAdapter(connection.outbox.since(before)));
+                    }
                     if let Some(entry) = self.entry(key) {
                         entry.bytes_out += connection.outbox.end() - before;
                     }

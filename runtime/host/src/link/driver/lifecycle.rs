@@ -5,11 +5,15 @@ use std::{io, sync::atomic::Ordering, time::Instant};
 use trunkline_core::{Ended, ExitStatus, ProcessEnd};
 use trunkline_process::Step;
 use trunkline_protocol::Failure;
+use trunkline_wirelog::WireEvent;
 
 use super::{BROKEN_GRACE, Driver, Up};
-use crate::link::{
-    Connect,
-    connection::{self, Connection, EXIT_GRACE},
+use crate::{
+    config::Limits,
+    link::{
+        Connect,
+        connection::{self, Connection, EXIT_GRACE},
+    },
 };
 
 impl Driver {
@@ -17,6 +21,7 @@ impl Driver {
     pub(super) fn handle_output_ended(&mut self, now: Instant) {
         let Some(mut connection) = self.connection.take() else { return };
         connection.output = None;
+        connection.see(WireEvent::StdoutEnded);
         if let Some(item) = connection.lines.finish() {
             self.handle_line(item, now);
             self.apply_with(Some(&mut connection), now);
@@ -45,6 +50,7 @@ impl Driver {
         let Some(connection) = &mut self.connection else { return };
         tracing::debug!(agent = &*self.agent.id, %error, "the adapter's input is closed");
         connection.input = None;
+        connection.see(WireEvent::StdinClosed);
         self.inbox.unwritten.store(0, Ordering::Release);
         if !self.down {
             self.broken.get_or_insert(now + BROKEN_GRACE);
@@ -69,6 +75,9 @@ impl Driver {
                     why = why.message.as_deref(),
                     "the adapter did not start"
                 );
+                if let Some(tap) = &self.tap {
+                    tap.take(WireEvent::NotStarted { why: why.message.as_deref().unwrap_or_default() });
+                }
                 self.core.handle_start_failed(why, now);
             }
         }
@@ -76,16 +85,19 @@ impl Driver {
 
     pub(super) fn start(&mut self) {
         let (agent, limits) = (self.agent.id.clone(), self.agent.limits.clone());
+        let tap = self.agent.taps.as_ref().map(|taps| taps.tap(agent.clone()));
+        self.tap.clone_from(&tap);
         match &mut self.connect {
             Connect::Streams(streams) => {
-                let connection = Connection::over(streams(), limits.max_line);
+                let connection = Connection::over(streams(), tap, limits.max_line);
                 self.starting = Some(Box::pin(std::future::ready(Ok(Box::new(connection)))));
             }
             Connect::Process(make) => {
                 let make = make.clone();
                 self.starting = Some(Box::pin(async move {
                     let child = connection::spawn(make).await?;
-                    Ok(Box::new(Connection::to_child(child, agent, limits.max_line, limits.stderr_tail)))
+                    let Limits { max_line, stderr_tail, .. } = limits;
+                    Ok(Box::new(Connection::to_child(child, agent, tap, max_line, stderr_tail)))
                 }));
             }
         }

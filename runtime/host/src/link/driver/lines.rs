@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use trunkline_protocol::{Item, Unread};
 use trunkline_redact as redact;
+use trunkline_wirelog::WireEvent;
 
 use super::Driver;
 
@@ -15,6 +16,7 @@ impl Driver {
         if let Some(up) = &mut self.up {
             up.heard = now;
         }
+        connection.see(WireEvent::FromAdapter(connection.lines.just_read(bytes)));
         connection.lines.filled(bytes);
         let mut lines = 0;
         while let Some(item) = connection.lines.next() {

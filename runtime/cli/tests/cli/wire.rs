@@ -1,0 +1,173 @@
+//! The wire log, as the program writes it.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use serde_json::{Value, json};
+
+use super::{Home, Ran, python_echo};
+
+/// Repeats what it was started with and asked, on every way out.
+const TELLER: &str = r#"
+import json, sys
+said = []
+def say(session, type, **rest):
+    print(json.dumps({"type": type, "session_id": session, **rest}), flush=True)
+def tell(session):
+    for text in said:
+        print("noise " + text, flush=True)
+        print("stderr " + text, file=sys.stderr, flush=True)
+        say(session, "output", content=text)
+    say(session, "turn.complete")
+for line in sys.stdin:
+    message = json.loads(line)
+    session = message["session_id"]
+    if message["type"] == "session.start":
+        said.extend((message.get("env") or {}).values())
+        for server in (message.get("mcp_servers") or {}).values():
+            said.extend((server.get("headers") or {}).values())
+        say(session, "session.ready", protocol=1, extensions=["options", "questions"],
+            options_applied=["env", "mcp_servers"])
+    elif message["type"] == "user.input":
+        say(session, "input.request", request_id="q", prompt="?", fields=[{"id": "pin", "kind": "secret"}])
+    elif message["type"] == "input.response":
+        said.append(message["values"]["pin"])
+        tell(session)
+"#;
+
+/// Each record of a log.
+fn records(path: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The kinds of records, each once where it repeats, but for stderr.
+fn kinds(records: &[Value]) -> Vec<&str> {
+    let mut kinds: Vec<_> = records.iter().map(|record| record["ev"].as_str().unwrap()).collect();
+    kinds.retain(|kind| *kind != "stderr");
+    kinds.dedup();
+    kinds
+}
+
+fn types(records: &[Value]) -> Vec<String> {
+    let lines = records.iter().filter_map(|record| record["line"].as_str());
+    let messages = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    messages.filter_map(|message| Some(message["type"].as_str()?.to_owned())).collect()
+}
+
+#[test]
+fn a_run_writes_every_line_between_the_host_and_its_adapter() {
+    let home = Home::new();
+    let ran = home.run(["run", "--adapter", &python_echo(), "--wire-log", "wire.log", "hello"]);
+    assert_eq!(ran.must_end_with(0).stdout, "hello\n");
+    let path = home.path().join("wire.log");
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let records = records(&path);
+    assert_eq!(kinds(&records).first(), Some(&"header"));
+    assert_eq!(records[0]["complete"], true);
+    assert_eq!((&records[1]["ev"], &records[1]["agent"]), (&json!("started"), &json!("adapter")));
+    assert_eq!(records.last().unwrap()["ev"], "exited");
+    let types = types(&records);
+    let at = |name: &str| types.iter().position(|kind| kind == name).unwrap_or_else(|| panic!("{types:?}"));
+    assert!(at("session.start") < at("user.input") && at("user.input") < at("turn.complete"), "{types:?}");
+    assert!(at("output") < at("turn.complete"));
+    let input =
+        records.iter().find(|record| record["line"].as_str().is_some_and(|line| line.contains("hello")));
+    assert!(input.unwrap()["line"].as_str().unwrap().ends_with('\n'), "a message of the host has its LF");
+}
+
+#[test]
+fn chat_serve_and_demo_write_one_too_and_a_configuration_asks_for_it() {
+    let home = Home::new();
+    home.run_with_stdin(["chat", "--wire-log", "chat.log"], "hi\n").must_end_with(0);
+    let mut serve = home.command(["serve", "--wire-log", "serve.log"]).stdin(Stdio::piped()).spawn().unwrap();
+    let (mut stdin, stdout) = (serve.stdin.take().unwrap(), serve.stdout.take().unwrap());
+    writeln!(stdin, "{}", json!({"type": "session.start", "session_id": "a"})).unwrap();
+    writeln!(stdin, "{}", json!({"type": "user.input", "session_id": "a", "content": "hi"})).unwrap();
+    let mut lines = BufReader::new(stdout).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("turn.complete")));
+    drop(stdin);
+    assert_eq!(serve.wait().unwrap().code(), Some(0));
+    home.run(["demo", "--sessions", "3", "--turns", "2", "--wire-log", "demo.log"]).must_end_with(0);
+    let config = json!({"agents": [{"id": "echo", "profile": "echo"}],
+        "runtime": {"wire_log": "from-config.log", "wire_log_content": "head"}});
+    home.file("trunkline.json", &config.to_string());
+    home.run(["run", "a private word"]).must_end_with(0);
+    for name in ["chat.log", "serve.log", "demo.log", "from-config.log"] {
+        let records = records(&home.path().join(name));
+        let types = types(&records);
+        assert!(types.iter().any(|kind| kind == "user.input"), "{name}: {types:?}");
+        assert!(kinds(&records).contains(&"exited"), "{name}");
+    }
+    let text = fs::read_to_string(home.path().join("from-config.log")).unwrap();
+    assert!(!text.contains("private") && text.contains("\"content\":\"head\""), "{text}");
+    let ran = home.run(["agents"]);
+    ran.must_end_with(0);
+    assert!(!home.path().join("from-config.log.1").exists(), "a command that runs no agent begins no log");
+}
+
+#[test]
+fn what_a_session_is_given_in_secret_is_nowhere_in_the_log() {
+    let home = Home::new();
+    let adapter = home.file("teller.py", TELLER);
+    let adapter = format!("python3 {}", adapter.display());
+    let arguments =
+        ["serve", "--adapter", &adapter, "--session-may", "env,mcp_servers", "--wire-log", "wire.log"];
+    let mut child = home.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
+    let (mut stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let secrets = ["env-secret-0123456", "plain-value-345678", "header-secret-5678", "pin-secret-9abcdef"];
+    let mut say = |message: &Value| writeln!(stdin, "{message}").unwrap();
+    say(&json!({"type": "session.start", "session_id": "s", "protocol": 1,
+        "extensions": ["options", "questions"], "env": {"API_TOKEN": secrets[0], "THING": secrets[1]},
+        "mcp_servers": {"m": {"url": "http://localhost", "headers": {"X-Key": secrets[2]}}}}));
+    say(&json!({"type": "user.input", "session_id": "s", "content": "go"}));
+    let mut answered = String::new();
+    for line in BufReader::new(stdout).lines() {
+        let message: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        match message["type"].as_str().unwrap() {
+            "input.request" => say(&json!({"type": "input.response", "session_id": "s",
+                "request_id": message["request_id"], "values": {"pin": secrets[3]}})),
+            "output" => answered.push_str(message["content"].as_str().unwrap()),
+            "turn.complete" => break,
+            _ => {}
+        }
+    }
+    drop(stdin);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let text = fs::read_to_string(home.path().join("wire.log")).unwrap();
+    for secret in secrets {
+        assert!(answered.contains(secret), "{secret} was answered: {answered}");
+        assert!(!text.contains(secret), "{secret} is in {text}");
+    }
+    assert!(text.contains("[REDACTED:"), "{text}");
+}
+
+#[test]
+fn a_file_that_cannot_be_written_delays_no_turn_and_is_said() {
+    let home = Home::new();
+    let program = env!("CARGO_BIN_EXE_trunkline");
+    // No file may grow beyond 1 KiB: the header fits, and little more.
+    let limited = format!(
+        "trap '' XFSZ; ulimit -f 1; exec '{program}' demo --sessions 5 --turns 20 --wire-log wire.log"
+    );
+    let mut command = Command::new("bash");
+    command.args(["-c", &limited]).current_dir(home.path()).env("HOME", home.path()).stdin(Stdio::null());
+    let ran = Ran::of(command.output().unwrap());
+    ran.must_end_with(0).must_say("lines are missing from the wire log");
+    ran.must_say("File too large");
+}
+
+#[test]
+fn what_is_no_log_is_left_alone_and_an_error_says_what_to_do() {
+    let home = Home::new();
+    home.file("notes.txt", "mine");
+    let ran = home.run(["run", "--wire-log", "notes.txt", "hello"]);
+    ran.must_end_with(2).must_say("notes.txt is there and is not a wire log").must_say("name another file");
+    assert_eq!(fs::read_to_string(home.path().join("notes.txt")).unwrap(), "mine");
+    home.run(["run", "--wire-log", "nowhere/wire.log", "hello"]).must_end_with(2).must_say("No such file");
+}

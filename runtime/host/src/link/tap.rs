@@ -1,0 +1,51 @@
+//! What passes over a link, for who asked to see it.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use trunkline_wirelog::{Wire, WireEvent, WireSink};
+
+/// Where a host hands what passes over its links.
+#[derive(Debug)]
+pub(crate) struct Taps {
+    pub(crate) sink: Arc<dyn WireSink>,
+    /// How many runs of adapters there were.
+    runs: AtomicU32,
+}
+
+impl Taps {
+    pub(crate) fn new(sink: Arc<dyn WireSink>) -> Self {
+        Self { sink, runs: AtomicU32::new(0) }
+    }
+
+    /// The tap of one more run of an adapter.
+    pub(crate) fn tap(self: &Arc<Self>, agent: Arc<str>) -> Tap {
+        let process = self.runs.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        Tap { taps: self.clone(), agent, process }
+    }
+}
+
+/// The tap of one run of an adapter.
+#[derive(Clone)]
+pub(crate) struct Tap {
+    taps: Arc<Taps>,
+    agent: Arc<str>,
+    process: u32,
+}
+
+impl Tap {
+    pub(crate) fn take(&self, event: WireEvent<'_>) {
+        self.taps.sink.take(Wire { agent: &self.agent, process: self.process, event });
+    }
+}
+
+impl fmt::Debug for Tap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tap").field("process", &self.process).finish_non_exhaustive()
+    }
+}

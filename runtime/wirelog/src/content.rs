@@ -1,0 +1,57 @@
+//! How much of a line is kept.
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The members that say what a message is and where it belongs. None of them is what a person or an agent said.
+const HEAD: [&str; 11] = [
+    "type",
+    "session_id",
+    "turn_id",
+    "message_id",
+    "request_id",
+    "tool_call_id",
+    "protocol",
+    "extensions",
+    "status",
+    "channel",
+    "delivered",
+];
+
+/// How much of each line a log keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Content {
+    /// All of it.
+    #[default]
+    Full,
+    /// The type and the ids of messages. Of other lines and of stderr only the length.
+    Head,
+    /// The length alone.
+    None,
+}
+
+impl FromStr for Content {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "full" => Ok(Self::Full),
+            "head" => Ok(Self::Head),
+            "none" => Ok(Self::None),
+            _ => Err(format!("`{text}` is not `full`, `head` or `none`")),
+        }
+    }
+}
+
+/// The line with its head alone. `None` where it is not a message.
+pub(crate) fn head(line: &[u8]) -> Option<Vec<u8>> {
+    let mut message: Map<String, Value> = serde_json::from_slice(line).ok()?;
+    message.retain(|name, value| {
+        let is_short = value.as_str().is_none_or(|text| text.len() <= 256);
+        HEAD.contains(&name.as_str()) && !value.is_object() && is_short
+    });
+    serde_json::to_vec(&message).ok()
+}

@@ -1,0 +1,346 @@
+//! The thread's work: lines out of what was queued, secrets hidden, records in the file.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    io,
+    time::SystemTime,
+};
+
+use serde::de::IgnoredAny;
+use serde_json::{Map, json};
+use trunkline_protocol::{Head, session_named_in};
+use trunkline_redact as redact;
+
+use crate::{
+    Content, Header, OpenSession, RunningProcess, VERSION, WireLogOptions,
+    content::head,
+    file::LogFile,
+    lines::{Lines, MARGIN, Piece},
+    log::{Batch, Entry, Lost, What},
+    record::{self, LineOf},
+    secrets::{self, Secrets},
+};
+
+/// How many bytes of records go to the file in one write, or a little more.
+const BLOCK: usize = 64 * 1024;
+
+/// How many open sessions a header names; more are counted.
+const SESSIONS: usize = 1000;
+
+/// Makes records of batches.
+pub(crate) struct Writer {
+    file: LogFile,
+    path: std::path::PathBuf,
+    content: Content,
+    began: String,
+    /// Which file of the log is written, counted from 1.
+    number: u64,
+    block: Vec<u8>,
+    processes: BTreeMap<u32, Process>,
+    open: BTreeSet<(u32, String)>,
+    secrets: Secrets,
+    /// Records that could not be written since the last that could.
+    unwritten: Lost,
+    /// The time of the latest record.
+    latest: u64,
+    /// How many lines are missing in all, and with how many the operator was warned last.
+    missing: u64,
+    warned: u64,
+}
+
+/// A run of an adapter that has not ended.
+#[derive(Default)]
+struct Process {
+    agent: String,
+    output: Lines,
+}
+
+/// A line on its way into a record.
+struct Line<'a> {
+    t: u64,
+    process: u32,
+    of: LineOf,
+    bytes: &'a [u8],
+    omitted: u64,
+    /// Whether it was searched for secrets already, and has none.
+    is_clean: bool,
+}
+
+impl Writer {
+    pub(crate) fn new(file: LogFile, options: &WireLogOptions, began: SystemTime) -> Self {
+        Self {
+            file,
+            path: options.path().to_owned(),
+            content: options.kept(),
+            began: humantime::format_rfc3339_millis(began).to_string(),
+            number: 1,
+            block: Vec::new(),
+            processes: BTreeMap::new(),
+            open: BTreeSet::new(),
+            secrets: Secrets::default(),
+            unwritten: Lost::default(),
+            latest: 0,
+            missing: 0,
+            warned: 0,
+        }
+    }
+
+    /// Writes the first header.
+    pub(crate) fn begin(&mut self) {
+        self.header(0);
+        self.flush();
+    }
+
+    /// Writes what was queued.
+    pub(crate) fn write(&mut self, batch: &Batch) {
+        let tells = |(entry, bytes): (&Entry, &[u8])| {
+            matches!(entry.what, What::ToAdapter) && secrets::may_tell(bytes)
+        };
+        // One search for all, unless a secret becomes known among them.
+        let is_clean = !batch.each().any(tells) && matches!(redact::bytes(&batch.bytes), Cow::Borrowed(_));
+        for (entry, bytes) in batch.each() {
+            if self.file.is_full_with(self.block.len()) {
+                self.rotate(entry.t);
+            }
+            self.latest = entry.t;
+            self.take(entry, bytes, is_clean);
+            if self.block.len() >= BLOCK {
+                self.flush();
+            }
+        }
+        self.flush();
+    }
+
+    fn take(&mut self, entry: &Entry, bytes: &[u8], is_clean: bool) {
+        let Entry { t, process, omitted, .. } = *entry;
+        let mut other = |kind, members| record::other(&mut self.block, t, Some(process), kind, &members);
+        match &entry.what {
+            What::Started { agent, pid } => {
+                other("started", json!({ "agent": agent, "pid": pid }));
+                self.processes
+                    .insert(process, Process { agent: agent.to_string(), output: Lines::default() });
+            }
+            What::NotStarted => {
+                let why = redact::bytes(bytes);
+                other(
+                    "note",
+                    json!({ "note": format!("the adapter did not start: {}", String::from_utf8_lossy(&why)) }),
+                );
+            }
+            What::ToAdapter => {
+                let line = if omitted == 0 { bytes.strip_suffix(b"\n").unwrap_or(bytes) } else { bytes };
+                self.line(&Line { t, process, of: LineOf::Host, bytes: line, omitted, is_clean });
+            }
+            What::FromAdapter => {
+                let mut running = self.processes.remove(&process).unwrap_or_default();
+                running.output.push(bytes, |piece| self.output(t, process, &piece, is_clean));
+                self.processes.insert(process, running);
+            }
+            What::Stderr => self.line(&Line { t, process, of: LineOf::Stderr, bytes, omitted, is_clean }),
+            What::StdinClosed => other("stdin_closed", json!({})),
+            What::StdoutEnded => {
+                let mut running = self.processes.remove(&process).unwrap_or_default();
+                running.output.finish(|piece| self.output(t, process, &piece, is_clean));
+                record::other(&mut self.block, t, Some(process), "stdout_ended", &json!({}));
+                self.processes.insert(process, running);
+            }
+            What::Exited { code, signal } => {
+                other("exited", json!({ "code": code, "signal": signal }));
+                self.processes.remove(&process);
+                self.open.retain(|(of, _)| *of != process);
+                self.secrets.end(process);
+            }
+            What::Lost(lost) => {
+                other("dropped", json!({ "lines": lost.lines, "bytes": lost.bytes }));
+                if let Some(running) = self.processes.get_mut(&process).filter(|_| lost.of_output) {
+                    running.output.lose();
+                }
+                if lost.of_secrets {
+                    self.secrets.lose(process);
+                    let note = "a message is missing that may say what is secret: lines of this process have no content from here on";
+                    record::other(&mut self.block, t, Some(process), "note", &json!({ "note": note }));
+                }
+                self.miss(lost.lines, None);
+            }
+        }
+    }
+
+    fn output(&mut self, t: u64, process: u32, piece: &Piece<'_>, is_clean: bool) {
+        self.line(&Line {
+            t,
+            process,
+            of: LineOf::Adapter { cut: !piece.is_ended },
+            bytes: piece.line,
+            omitted: piece.omitted,
+            is_clean: is_clean && piece.is_whole,
+        });
+    }
+
+    fn line(&mut self, line: &Line<'_>) {
+        let head = std::str::from_utf8(line.bytes).ok().filter(|_| line.of != LineOf::Stderr);
+        let head = head.and_then(|text| Head::read(text).ok());
+        let session = match &head {
+            Some(head) => Cow::Borrowed(&*head.session_id),
+            None if line.omitted > 0 => {
+                let named =
+                    session_named_in(&line.bytes[..line.bytes.len().min(trunkline_protocol::FIRST_BYTES)]);
+                Cow::Owned(named.map(|id| id.as_str().to_owned()).unwrap_or_default())
+            }
+            None => Cow::Borrowed(""),
+        };
+        let mut hidden = Some(Cow::Borrowed(line.bytes));
+        if line.of == LineOf::Host && secrets::may_tell(line.bytes) {
+            hidden = self.secrets.told(line.process, &session, line.bytes);
+        }
+        let hidden =
+            hidden.and_then(|bytes| if line.is_clean { Some(bytes) } else { without_secrets(bytes) });
+        self.put(line, &session, hidden.as_deref());
+        if let Some(head) = &head {
+            self.follow(line, head);
+        }
+    }
+
+    /// Appends the record of a line: what of it is kept, and how much is left out.
+    fn put(&mut self, line: &Line<'_>, session: &str, hidden: Option<&[u8]>) {
+        let length = line.bytes.len() as u64 + line.omitted;
+        let content = if self.secrets.is_blind(line.process) { Content::None } else { self.content };
+        let kept = match (hidden, content) {
+            // Where the line was cut, a secret may be. Of stderr they were hidden before the cut.
+            (Some(bytes), Content::Full) if line.omitted > 0 && line.of != LineOf::Stderr => {
+                Some(Cow::Borrowed(&bytes[..bytes.len().saturating_sub(MARGIN)]))
+            }
+            (Some(bytes), Content::Full) => Some(Cow::Borrowed(bytes)),
+            (Some(bytes), Content::Head) => head(bytes).map(Cow::Owned),
+            (_, Content::None) | (None, _) => None,
+        };
+        let is_all = content == Content::Full && hidden.is_some() && line.omitted == 0;
+        let omitted = match &kept {
+            _ if is_all => 0,
+            Some(kept) => length.saturating_sub(kept.len() as u64).max(1),
+            None => length.max(1),
+        };
+        let session = match redact::text(session) {
+            clean if *clean == *session => clean,
+            // An id that holds a secret is in the line, hidden.
+            _ => Cow::Borrowed(""),
+        };
+        record::line(&mut self.block, (line.t, line.process), &session, line.of, kept.as_deref(), omitted);
+    }
+
+    /// Follows which sessions are open, and which questions ask for a secret.
+    fn follow(&mut self, line: &Line<'_>, head: &Head<'_>) {
+        let session = || (line.process, head.session_id.to_string());
+        match (line.of, &*head.kind) {
+            (LineOf::Host, "session.start") => {
+                self.open.insert(session());
+            }
+            (LineOf::Host, "session.close") | (LineOf::Adapter { .. }, "session.closed") => {
+                self.open.remove(&session());
+                self.secrets.close(line.process, &head.session_id);
+            }
+            (LineOf::Adapter { .. }, "input.request") => self.secrets.asked(line.process, head, line.bytes),
+            _ => {}
+        }
+    }
+
+    fn header(&mut self, t: u64) {
+        let sessions = self.open.iter().take(SESSIONS);
+        let processes = self.processes.iter();
+        let header = Header {
+            version: VERSION,
+            began: self.began.clone(),
+            file: self.number,
+            complete: self.number == 1 && self.content == Content::Full,
+            redacted: true,
+            content: self.content,
+            processes: processes
+                .map(|(process, running)| RunningProcess { process: *process, agent: running.agent.clone() })
+                .collect(),
+            sessions: sessions
+                .map(|(process, session)| OpenSession {
+                    process: *process,
+                    session: redact::text(session).into_owned(),
+                })
+                .collect(),
+            more_sessions: self.open.len().saturating_sub(SESSIONS) as u64,
+        };
+        record::other(&mut self.block, t, None, "header", &header);
+    }
+
+    fn rotate(&mut self, t: u64) {
+        record::other(&mut self.block, t, None, "rotated", &json!({ "file": self.number + 1 }));
+        self.flush();
+        match self.file.rotate() {
+            Ok(()) => {
+                self.number += 1;
+                self.header(t);
+            }
+            Err(why) => self.miss(0, Some(&why)),
+        }
+    }
+
+    /// Writes the records that have gathered, behind one that says how many before them could not be written.
+    fn flush(&mut self) {
+        if self.block.is_empty() {
+            return;
+        }
+        let mut block = std::mem::take(&mut self.block);
+        let done = self.say_unwritten().and_then(|()| {
+            if self.file.is_far_too_full() {
+                return Err((0, io::Error::other("it is full, and cannot be kept as the older one")));
+            }
+            self.file.append(&block)
+        });
+        if let Err((written, why)) = done {
+            let lines = |bytes: &[u8]| memchr::memchr_iter(b'\n', bytes).count() as u64;
+            let lost = lines(&block) - lines(&block[..written]);
+            self.unwritten.lines += lost;
+            self.unwritten.bytes += (block.len() - written) as u64;
+            self.miss(lost, Some(&why));
+        }
+        block.clear();
+        block.shrink_to(4 * BLOCK);
+        self.block = block;
+    }
+
+    fn say_unwritten(&mut self) -> Result<(), (usize, io::Error)> {
+        if self.unwritten.lines > 0 {
+            let mut said = Vec::new();
+            let members = json!({ "lines": self.unwritten.lines, "bytes": self.unwritten.bytes });
+            record::other(&mut said, self.latest, None, "dropped", &members);
+            self.file.append(&said).map_err(|(_, why)| (0, why))?;
+            self.unwritten = Lost::default();
+        }
+        Ok(())
+    }
+
+    /// Counts lines that are not in the file, and warns whenever there are twice as many.
+    fn miss(&mut self, lines: u64, why: Option<&io::Error>) {
+        self.missing += lines;
+        if self.missing < 2 * self.warned.max(1) && self.warned > 0 {
+            return;
+        }
+        self.warned = self.missing.max(1);
+        let why = why.map_or_else(|| "more passed than could be written".to_owned(), ToString::to_string);
+        tracing::warn!(lines = self.missing, path = ?self.path, why, "lines are missing from the wire log");
+    }
+}
+
+#[cfg(test)]
+impl Writer {
+    pub(crate) fn replace_file(&mut self, file: std::fs::File) -> std::fs::File {
+        self.file.replace(file)
+    }
+}
+
+/// The line without what is known to be secret. `None` where hiding it breaks a message.
+fn without_secrets(line: Cow<'_, [u8]>) -> Option<Cow<'_, [u8]>> {
+    let shown = match redact::bytes(&line) {
+        Cow::Borrowed(_) => return Some(line),
+        Cow::Owned(shown) => shown,
+    };
+    let is_object = |bytes: &[u8]| serde_json::from_slice::<Map<String, serde_json::Value>>(bytes).is_ok();
+    let is_json = |bytes: &[u8]| serde_json::from_slice::<IgnoredAny>(bytes).is_ok();
+    (!is_json(&line) || is_object(&shown)).then_some(Cow::Owned(shown))
+}
