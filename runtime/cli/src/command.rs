@@ -27,6 +27,7 @@ mod skills;
 pub(crate) mod table;
 mod usage;
 mod version;
+mod wire;
 
 pub(crate) use chat::{Speaker, Transcript};
 
@@ -37,6 +38,7 @@ pub(crate) enum Command {
     Chat(chat::Chat),
     Serve(serve::Serve),
     Sessions(sessions::Sessions),
+    Wire(wire::Wire),
     Demo(demo::Demo),
     Agents(agents::Agents),
     Doctor(doctor::Doctor),
@@ -70,6 +72,7 @@ impl Command {
             Self::Usage(command) => command.run(config)?,
             Self::Profiles(command) => on_runtime(command.run())?,
             Self::Sessions(command) => command.run()?,
+            Self::Wire(command) => command.run()?,
             Self::Skills(command) => command.run()?,
             Self::Schema(command) => command.run()?,
             Self::Version(command) => command.run()?,
@@ -92,6 +95,7 @@ impl Command {
             | Self::Usage(_)
             | Self::Profiles(_)
             | Self::Sessions(_)
+            | Self::Wire(_)
             | Self::Skills(_)
             | Self::Schema(_)
             | Self::Version(_)

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use trunkline_testing::{has_program, skipped};
 
 /// What is not run here: how the command begins, and why.
-const ELSEWHERE: [(&str, &str); 29] = [
+const ELSEWHERE: [(&str, &str); 30] = [
     ("cargo ", "builds, tests or installs; `.ci/run` does"),
     ("go build ", "`.ci/run suite` does"),
     (".ci/", "runs the tests, this one too"),
@@ -20,6 +20,7 @@ const ELSEWHERE: [(&str, &str); 29] = [
     ("TRUNKLINE_SOAK", "the soak: minutes"),
     ("FUZZ_SECONDS", "fuzzing: minutes"),
     ("trunkline doctor codex", "wants an installed agent"),
+    ("trunkline wire show wire.log --session s-1 --follow", "goes on until Ctrl-C; `cli::wire` runs it"),
     ("trunkline run --agent claude-code", "wants an installed agent"),
     ("trunkline chat --agent codex", "wants an installed agent"),
     ("trunkline chat --adapter ./my-adapter", "the reader's own adapter"),

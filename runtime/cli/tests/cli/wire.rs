@@ -171,3 +171,85 @@ fn what_is_no_log_is_left_alone_and_an_error_says_what_to_do() {
     assert_eq!(fs::read_to_string(home.path().join("notes.txt")).unwrap(), "mine");
     home.run(["run", "--wire-log", "nowhere/wire.log", "hello"]).must_end_with(2).must_say("No such file");
 }
+
+/// Says what is no message, then answers.
+const NOISY: &str = r#"
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if message["type"] == "user.input":
+        session = message["session_id"]
+        print("loading \\x1b[31mmodel", flush=True)
+        print(json.dumps({"type": "bogus", "session_id": session}), flush=True)
+        print("careful", file=sys.stderr, flush=True)
+        print(json.dumps({"type": "output", "session_id": session, "content": "so be it"}), flush=True)
+        print(json.dumps({"type": "turn.complete", "session_id": session}), flush=True)
+"#;
+
+#[test]
+fn show_prints_each_message_and_why_a_line_is_none() {
+    let home = Home::new();
+    let adapter = home.file("noisy.py", NOISY);
+    let adapter = format!("python3 {}", adapter.display());
+    home.run(["run", "--adapter", &adapter, "--wire-log", "wire.log", "hello"]).must_end_with(0);
+    let shown = home.run(["wire", "show", "wire.log"]);
+    let text = &shown.must_end_with(0).stdout;
+    for part in [
+        "user.input \"hello\"",
+        "not understood: not a JSON object loading ",
+        "not understood: unknown type \"bogus\" bogus",
+        "output \"so be it\"",
+        "careful",
+        "exited with status 0",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+    assert!(!text.contains('\u{1b}'), "no colours without a terminal, and none of the adapter's: {text}");
+
+    let printed = home.run(["wire", "show", "wire.log", "--json"]).json_lines();
+    let bogus = printed.iter().find(|line| line["message"]["type"] == "bogus").unwrap();
+    assert_eq!(bogus["not_understood"], "unknown type \"bogus\"");
+    let input = printed.iter().find(|line| line["message"]["type"] == "user.input").unwrap();
+    assert!(input["time"].as_str().unwrap().ends_with('Z') && input["ev"] == "host");
+    let session = input["session"].as_str().unwrap();
+    let of_session = home.run(["wire", "show", "wire.log", "--session", session]);
+    assert!(of_session.stdout.contains("so be it") && !of_session.stdout.contains("loading"));
+    let of_none = home.run(["wire", "show", "wire.log", "--session", "other"]);
+    assert!(!of_none.stdout.contains("so be it") && of_none.stdout.contains("exited"));
+}
+
+#[test]
+fn a_killed_host_leaves_a_log_that_can_be_read_and_followed() {
+    let home = Home::new();
+    let mut serve = home.command(["serve", "--wire-log", "wire.log"]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = serve.stdin.take().unwrap();
+    let mut say = |message: Value| writeln!(stdin, "{message}").unwrap();
+    say(json!({"type": "session.start", "session_id": "a"}));
+    say(json!({"type": "user.input", "session_id": "a", "content": "first"}));
+    let mut lines = BufReader::new(serve.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("turn.complete")));
+    let path = home.path().join("wire.log");
+    let mut follow = home.command(["wire", "show", "wire.log", "--follow", "--json"]).spawn().unwrap();
+    let mut followed = BufReader::new(follow.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(followed.any(|line| line.contains("turn.complete")));
+    say(json!({"type": "user.input", "session_id": "a", "content": "second"}));
+    assert!(followed.any(|line| line.contains("second")), "it goes on");
+    assert!(followed.any(|line| line.contains("turn.complete")));
+    serve.kill().unwrap();
+    serve.wait().unwrap();
+    // A new log begins in its place.
+    home.run(["run", "--wire-log", "wire.log", "third"]).must_end_with(0);
+    assert!(followed.any(|line| line.contains("third")), "into the next file, too");
+    follow.kill().unwrap();
+    follow.wait().unwrap();
+
+    let killed = home.path().join("wire.log.1");
+    let shown = home.run(["wire", "show", "wire.log.1"]);
+    assert!(shown.must_end_with(0).stdout.contains("second") && !shown.stdout.contains("exited"));
+    let whole = fs::read(&killed).unwrap();
+    fs::write(&killed, &whole[..whole.len() - 9]).unwrap();
+    let shown = home.run(["wire", "show", "wire.log.1"]);
+    assert!(shown.must_end_with(0).stdout.contains("is no record: it is cut"), "{}", shown.stdout);
+    assert!(path.exists());
+    home.run(["wire", "show", "nowhere"]).must_end_with(2).must_say("nowhere");
+}

@@ -1,0 +1,201 @@
+//! How a record looks to a person.
+
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Map, Value};
+use trunkline_host::wirelog::{Header, Record, RecordEvent, Text, not_understood};
+
+use crate::{
+    paint,
+    terminal::{one_line, shown},
+};
+
+/// How many characters of a message's members are shown.
+const GIST: usize = 120;
+
+/// How many characters of a session's id are shown.
+const SESSION: usize = 12;
+
+/// What a message says stands in one of these members: the first that is there is shown.
+const SAID: [&str; 8] = ["content", "message", "text", "prompt", "title", "description", "reason", "status"];
+
+/// What the line shows elsewhere.
+const APART: [&str; 2] = ["type", "session_id"];
+
+/// Makes lines of records.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    began: Option<SystemTime>,
+}
+
+impl Lines {
+    /// When a record was made, as RFC 3339 with milliseconds. `None` before the first header.
+    pub(super) fn time(&mut self, record: &Record) -> Option<String> {
+        if let RecordEvent::Header(header) = &record.event {
+            self.began = humantime::parse_rfc3339(&header.began).ok();
+        }
+        let at = self.began?.checked_add(Duration::from_nanos(record.t))?;
+        Some(humantime::format_rfc3339_millis(at).to_string())
+    }
+
+    /// A record as one line, with styles.
+    pub(super) fn line(&mut self, record: &Record) -> String {
+        let (dim, time) = (paint::DIM, self.time(record));
+        let time = time.as_deref().and_then(|time| time.get(11..23)).unwrap_or("--:--:--.---");
+        let process = record.process.map_or_else(|| "  ".to_owned(), |process| format!("#{process}"));
+        let session = record.session.as_deref().map(|session| short(session, SESSION)).unwrap_or_default();
+        let (mark, rest) = said(&record.event);
+        format!("{dim}{time} {process}{dim:#} {mark} {dim}{session:SESSION$}{dim:#} {rest}")
+    }
+}
+
+/// The mark of a record, and what stands behind the session.
+fn said(event: &RecordEvent) -> (String, String) {
+    let (act, good, care, bad, dim) = (paint::ACT, paint::GOOD, paint::CARE, paint::BAD, paint::DIM);
+    let point = format!("{dim}·{dim:#}");
+    match event {
+        RecordEvent::Host { text } => (format!("{act}→{act:#}"), message(text, true)),
+        RecordEvent::Adapter { text, cut } => {
+            let cut = if *cut { format!(" {care}(no LF ends it){care:#}") } else { String::new() };
+            (format!("{good}←{good:#}"), message(text, false) + &cut)
+        }
+        RecordEvent::Stderr { text } => {
+            (format!("{care}!{care:#}"), format!("{}{}", short(&text.text(), GIST), left_out(text)))
+        }
+        RecordEvent::Header(header) => (point, self::header(header)),
+        RecordEvent::Started { agent, pid } => {
+            let agent = shown(agent.as_deref().unwrap_or("the adapter")).into_owned();
+            let pid = pid.map(|pid| format!(", process {pid}")).unwrap_or_default();
+            (point, format!("{agent} runs{pid}"))
+        }
+        RecordEvent::StdinClosed => (point, "the host closed stdin".to_owned()),
+        RecordEvent::StdoutEnded => (point, "stdout ended".to_owned()),
+        RecordEvent::Exited { code, signal } => {
+            let how = match (code, signal) {
+                (Some(0), _) => "exited with status 0".to_owned(),
+                (Some(code), _) => format!("{bad}exited with status {code}{bad:#}"),
+                (None, Some(signal)) => format!("{bad}ended by signal {signal}{bad:#}"),
+                (None, None) => "ended".to_owned(),
+            };
+            (point, how)
+        }
+        RecordEvent::Dropped { lines, bytes } => {
+            (format!("{bad}✗{bad:#}"), format!("{bad}{lines} lines are missing here{bad:#}, {bytes} bytes"))
+        }
+        RecordEvent::Rotated { file } => (point, format!("the log goes on in its file {file}")),
+        RecordEvent::Note { note } => (point, one_line(note)),
+        _ => (point, "a record of a later version".to_owned()),
+    }
+}
+
+fn header(header: &Header) -> String {
+    let mut text = format!("wire log of {}", shown(&header.began));
+    if header.file > 1 {
+        let (file, sessions) = (header.file, header.sessions.len() as u64 + header.more_sessions);
+        text.push_str(&format!(", file {file}; {sessions} sessions were open"));
+    }
+    text
+}
+
+/// A line that one of both sides wrote: what it is, or why it was not understood.
+fn message(text: &Text, from_host: bool) -> String {
+    let (care, bytes) = (paint::CARE, text.bytes());
+    let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+    let said = match serde_json::from_slice(line) {
+        Ok(message) => gist(&message),
+        Err(_) => short(&String::from_utf8_lossy(line), GIST),
+    };
+    let why = if text.omitted > 0 { None } else { not_understood(line, from_host) };
+    let why = why.map(|why| format!("{care}not understood: {}{care:#} ", short(&why, GIST)));
+    format!("{}{said}{}", why.unwrap_or_default(), left_out(text))
+}
+
+fn left_out(text: &Text) -> String {
+    let dim = paint::DIM;
+    match text.omitted {
+        0 => String::new(),
+        bytes => format!("{dim} … {bytes} bytes left out{dim:#}"),
+    }
+}
+
+/// The type of a message, and what it says.
+fn gist(message: &Map<String, Value>) -> String {
+    let (strong, dim) = (paint::STRONG, paint::DIM);
+    let kind = message.get("type").and_then(Value::as_str).unwrap_or("(no type)");
+    let said = SAID.iter().find_map(|name| Some((*name, message.get(*name)?.as_str()?)));
+    let mut text = format!("{strong}{}{strong:#}", short(kind, GIST));
+    if let Some((_, said)) = said {
+        text.push_str(&format!(" \"{}\"", short(said, GIST)));
+    }
+    let is_rest = |name: &str| !APART.contains(&name) && said.is_none_or(|(shown, _)| shown != name);
+    let rest = message.iter().filter(|(name, _)| is_rest(name));
+    let rest: Vec<_> = rest.map(|(name, value)| format!("{name}={value}")).collect();
+    if !rest.is_empty() {
+        text.push_str(&format!(" {dim}{}{dim:#}", short(&rest.join(" "), GIST)));
+    }
+    text
+}
+
+/// The first characters, on one line, with nothing in them that a terminal would obey.
+fn short(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => one_line(text),
+        Some(_) => one_line(&text.chars().take(most - 1).chain(['…']).collect::<String>()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOG: &str = r#"
+{"t":0,"ev":"header","version":1,"began":"2026-03-01T12:00:00.250Z","file":1,"complete":true,"redacted":true,"content":"full"}
+{"t":1000000,"process":1,"ev":"started","agent":"echo","pid":7}
+{"t":2000000,"process":1,"session":"0123456789abcdef","ev":"host","line":"{\"type\":\"user.input\",\"session_id\":\"0123456789abcdef\",\"turn_id\":\"t-1\",\"content\":\"hello\\nthere\"}\n"}
+{"t":3000000,"process":1,"ev":"adapter","line":"starting \u001b[31mup"}
+{"t":4000000,"process":1,"session":"s","ev":"adapter","line":"{\"type\":\"bogus\",\"session_id\":\"s\",\"content\":7}"}
+{"t":5000000,"process":1,"session":"s","ev":"adapter","line":"{\"type\":\"turn.complete\",\"session_id\":\"s\"}","cut":true}
+{"t":6000000,"process":1,"ev":"stderr","line":"oh no","omitted":9}
+{"t":7000000,"process":1,"ev":"dropped","lines":3,"bytes":99}
+{"t":1500000000,"process":1,"ev":"exited","code":3,"signal":null}
+"#;
+
+    fn printed() -> String {
+        let mut lines = Lines::default();
+        let records = LOG.lines().filter(|line| !line.is_empty());
+        records.map(|line| lines.line(&serde_json::from_str(line).unwrap()) + "\n").collect()
+    }
+
+    #[test]
+    fn a_log_is_shown_a_line_a_record() {
+        let plain = anstream::adapter::strip_str(&printed()).to_string();
+        let expected = "\
+12:00:00.250    ·              wire log of 2026-03-01T12:00:00.250Z
+12:00:00.251 #1 ·              echo runs, process 7
+12:00:00.252 #1 → 0123456789a… user.input \"hello there\" turn_id=\"t-1\"
+12:00:00.253 #1 ←              not understood: not a JSON object starting ␛[31mup
+12:00:00.254 #1 ← s            not understood: unknown type \"bogus\" bogus content=7
+12:00:00.255 #1 ← s            turn.complete (no LF ends it)
+12:00:00.256 #1 !              oh no … 9 bytes left out
+12:00:00.257 #1 ✗              3 lines are missing here, 99 bytes
+12:00:01.750 #1 ·              exited with status 3
+";
+        assert_eq!(plain, expected);
+    }
+
+    #[test]
+    fn directions_and_trouble_have_colours() {
+        let printed = printed();
+        for part in [
+            "\u{1b}[36m→\u{1b}[0m",
+            "\u{1b}[32m←\u{1b}[0m",
+            "\u{1b}[33m!\u{1b}[0m",
+            "\u{1b}[33mnot understood: not a JSON object\u{1b}[0m",
+            "\u{1b}[31m3 lines are missing here\u{1b}[0m",
+            "\u{1b}[1muser.input\u{1b}[0m",
+        ] {
+            assert!(printed.contains(part), "{part:?} is not in {printed:?}");
+        }
+        assert!(!printed.contains("\u{1b}[31mup"), "what an adapter writes is not obeyed");
+    }
+}

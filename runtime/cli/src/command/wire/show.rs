@@ -1,0 +1,169 @@
+//! `trunkline wire show`.
+
+use std::{
+    fs::{self, File},
+    io::{self, BufReader, Write},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::anyhow;
+use clap::Args;
+use serde_json::{Map, Value, json};
+use trunkline_host::wirelog::{Entry, Reader, Record, RecordEvent, Text, not_understood};
+
+use super::line::Lines;
+use crate::{
+    exit,
+    fault::{Done, Fault},
+    paint,
+    terminal::one_line,
+};
+
+/// How often a log that is followed is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Prints a wire log, a line a message: time, process, direction, session, type and what it says
+///
+/// → is to the adapter, ← from it, ! its stderr, · what happened to the process. A line that is not a message has the
+/// reason, and so has a line of the log that cannot be read, such as the last one of a host that was killed.
+#[derive(Debug, Args)]
+pub(super) struct Show {
+    /// The wire log
+    file: PathBuf,
+
+    /// Only this session, and what happened to processes
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+
+    /// Goes on as the log grows, into its next files, until Ctrl-C
+    #[arg(long)]
+    follow: bool,
+
+    /// One JSON object a line: the record with its `time`, the `message` parsed, and why it was `not_understood`
+    #[arg(long)]
+    json: bool,
+}
+
+impl Show {
+    pub(super) fn run(&self) -> Done {
+        let mut printer = Printer { show: self, lines: Lines::default(), out: anstream::stdout().lock() };
+        loop {
+            let file = open(&self.file)?;
+            let inode = file.metadata()?.ino();
+            let mut reader = Reader::new(BufReader::new(file));
+            loop {
+                // Asked before the file is read to its end: what is written to it later stands in the next one.
+                let is_left = fs::metadata(&self.file).is_ok_and(|there| there.ino() != inode);
+                while let Some(entry) = reader.next()? {
+                    printer.print(&entry)?;
+                }
+                printer.out.flush()?;
+                if is_left || !self.follow {
+                    break;
+                }
+                std::thread::sleep(LOOK);
+            }
+            if let Some(entry) = reader.finish() {
+                printer.print(&entry)?;
+            }
+            if !self.follow {
+                return Ok(exit::OK);
+            }
+        }
+    }
+}
+
+/// Opens a log.
+///
+/// # Errors
+/// When it cannot be read.
+pub(super) fn open(path: &Path) -> Result<File, Fault> {
+    File::open(path).map_err(|why| {
+        Fault::usage(anyhow!("failed to read {}: {why}", path.display()))
+            .next("name the file that --wire-log FILE wrote")
+    })
+}
+
+struct Printer<'a, W> {
+    show: &'a Show,
+    lines: Lines,
+    out: W,
+}
+
+impl<W: Write> Printer<'_, W> {
+    fn print(&mut self, entry: &Entry) -> io::Result<()> {
+        match entry {
+            Entry::Record(record) => {
+                // A header has the time of what follows, whether it is shown or not.
+                let time = self.lines.time(record);
+                match (self.is_wanted(record), self.show.json) {
+                    (false, _) => Ok(()),
+                    (true, true) => writeln!(self.out, "{}", as_json(record, time.as_ref())),
+                    (true, false) => writeln!(self.out, "{}", self.lines.line(record)),
+                }
+            }
+            Entry::Unreadable { line, reason, text } if self.show.json => {
+                let unreadable = json!({"ev": "unreadable", "line": line, "reason": reason, "text": text});
+                writeln!(self.out, "{unreadable}")
+            }
+            Entry::Unreadable { line, reason, text } => {
+                let bad = paint::BAD;
+                writeln!(self.out, "{bad}line {line} is no record{bad:#}: {reason}: {}", one_line(text))
+            }
+        }
+    }
+
+    fn is_wanted(&self, record: &Record) -> bool {
+        let Some(wanted) = &self.show.session else { return true };
+        match record.event {
+            RecordEvent::Host { .. } | RecordEvent::Adapter { .. } => record.session.as_ref() == Some(wanted),
+            RecordEvent::Stderr { .. } => false,
+            _ => true,
+        }
+    }
+}
+
+fn as_json(record: &Record, time: Option<&String>) -> Value {
+    let (kind, members) = match &record.event {
+        RecordEvent::Header(header) => ("header", json!({ "header": header })),
+        RecordEvent::Started { agent, pid } => ("started", json!({ "agent": agent, "pid": pid })),
+        RecordEvent::Host { text } => ("host", line(text, Some(true))),
+        RecordEvent::Adapter { text, cut } => {
+            let mut members = line(text, Some(false));
+            members["cut"] = cut.then_some(true).into();
+            ("adapter", members)
+        }
+        RecordEvent::Stderr { text } => ("stderr", line(text, None)),
+        RecordEvent::StdinClosed => ("stdin_closed", Value::Null),
+        RecordEvent::StdoutEnded => ("stdout_ended", Value::Null),
+        RecordEvent::Exited { code, signal } => ("exited", json!({ "code": code, "signal": signal })),
+        RecordEvent::Dropped { lines, bytes } => ("dropped", json!({ "lines": lines, "bytes": bytes })),
+        RecordEvent::Rotated { file } => ("rotated", json!({ "file": file })),
+        RecordEvent::Note { note } => ("note", json!({ "note": note })),
+        _ => ("unknown", Value::Null),
+    };
+    let Value::Object(mut all) =
+        json!({ "time": time, "process": record.process, "session": record.session, "ev": kind })
+    else {
+        return members;
+    };
+    if let Value::Object(members) = members {
+        all.extend(members);
+    }
+    all.retain(|_, value| !value.is_null());
+    Value::Object(all)
+}
+
+/// The members of a line; `from_host` is absent where it is none of a conversation.
+fn line(text: &Text, from_host: Option<bool>) -> Value {
+    let bytes = text.bytes();
+    let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+    let message = from_host.and_then(|_| serde_json::from_slice::<Map<String, Value>>(line).ok());
+    let said = message.is_none().then(|| String::from_utf8_lossy(line));
+    let is_whole = text.omitted == 0;
+    let why = from_host.filter(|_| is_whole).and_then(|from_host| not_understood(line, from_host));
+    let omitted = (!is_whole).then_some(text.omitted);
+    json!({ "message": message, "text": said, "omitted": omitted, "not_understood": why })
+}
