@@ -185,6 +185,8 @@ fn subject(side: Side, command: &[String], env: &BTreeMap<String, String>, stub:
         Side::Host => Subject::host(command.iter().cloned()),
     };
     let mut subject = subject.with_all_abilities().with_stub(stub);
+    // Where the reference host takes further hubs.
+    subject.hubs = Some("{journal}/host.sock".to_owned());
     subject.env.extend(env.iter().map(|(name, value)| (name.clone(), value.clone())));
     subject
 }

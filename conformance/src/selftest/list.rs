@@ -115,11 +115,17 @@ impl Programs {
         let mut programs: Self = toml::from_str(&text)
             .map_err(|error| ListError::Parse { path: path.clone(), reason: error.to_string() })?;
         let here = folder.canonicalize().map_err(|source| ListError::Read { path, source })?;
-        let mutants = programs.mutants.iter_mut().map(|of| (&mut of.command, "--mutant", &of.name));
-        let variants = programs.variants.iter_mut().map(|of| (&mut of.command, "--variant", &of.name));
-        for (command, flag, name) in mutants.chain(variants) {
+        let mutants = programs.mutants.iter_mut().map(|of| {
+            let keeps_journal = of.breaks.starts_with("journal.");
+            (&mut of.command, "--mutant", &of.name, keeps_journal)
+        });
+        let variants = programs.variants.iter_mut().map(|of| (&mut of.command, "--variant", &of.name, false));
+        for (command, flag, name, keeps_journal) in mutants.chain(variants) {
             if command.is_empty() {
                 *command = switched(side, flag, name);
+                if keeps_journal {
+                    command.extend(["--journal", "{journal}"].map(str::to_owned));
+                }
             }
             resolve(command, &here, binaries)?;
         }

@@ -2,7 +2,7 @@
 //!
 //! `broken-host --adapter 'COMMAND LINE' [--adapter2 'COMMAND LINE'] [--mutant NAME | --variant NAME]` speaks the
 //! adapter protocol to a hub on its stdin and stdout and serves it by the adapters that it starts. The agents are
-//! called `first` and `second`. `--list` names the switches.
+//! called `first` and `second`. With `--journal FOLDER` it keeps a journal there. `--list` names the switches.
 #![forbid(unsafe_code)]
 
 mod agent;
@@ -13,6 +13,7 @@ mod event;
 mod files;
 mod from_adapter;
 mod from_hub;
+mod journal;
 mod message;
 mod namespace;
 mod pipes;
@@ -28,6 +29,7 @@ mod turns;
 mod upstream;
 
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use trunkline_conformance_mutants::host as switches;
@@ -38,7 +40,7 @@ pub(crate) fn note(text: &str) {
 }
 
 fn main() -> ExitCode {
-    let mut adapters = [None, None];
+    let (mut adapters, mut folder, mut below) = ([None, None], None, Vec::new());
     let mut arguments = std::env::args().skip(1);
     while let Some(flag) = arguments.next() {
         if flag == "--list" {
@@ -48,17 +50,25 @@ fn main() -> ExitCode {
         let Some(value) = arguments.next() else { return usage(&format!("{flag} wants a value")) };
         match flag.as_str() {
             "--adapter" | "--adapter2" => match shell_words::split(&value) {
-                Ok(words) if !words.is_empty() => adapters[usize::from(flag == "--adapter2")] = Some(words),
+                Ok(words) if !words.is_empty() => {
+                    adapters[usize::from(flag == "--adapter2")] = Some(words);
+                    below.extend([flag, value]);
+                }
                 _ => return usage(&format!("{flag} wants a command line")),
             },
+            "--journal" => folder = Some(PathBuf::from(value)),
             _ if switches::choose(&flag, &value) => {}
             _ => return usage(&format!("there is no {flag} {value}")),
         }
     }
     let [Some(first), second] = adapters else { return usage("--adapter is missing") };
     let commands = std::iter::once(first).chain(second).collect();
-    match relay::run(commands) {
-        Ok(()) => ExitCode::SUCCESS,
+    let ran = match folder {
+        Some(folder) => journal::run(folder, &below),
+        None => relay::run(commands).map(|()| ExitCode::SUCCESS),
+    };
+    match ran {
+        Ok(code) => code,
         Err(error) => {
             note(&error.to_string());
             ExitCode::FAILURE
@@ -69,7 +79,7 @@ fn main() -> ExitCode {
 fn usage(why: &str) -> ExitCode {
     note(why);
     note(
-        "usage: broken-host --adapter COMMAND [--adapter2 COMMAND] [--mutant NAME | --variant NAME] | --list",
+        "usage: broken-host --adapter COMMAND [--adapter2 COMMAND] [--journal FOLDER] [--mutant NAME | --variant NAME] | --list",
     );
     ExitCode::from(2)
 }

@@ -113,6 +113,12 @@ fn answers(t: &Trial<'_>, lower: &Lower, request: &str) -> Vec<Seen> {
     answers
 }
 
+/// Demands that a turn ended well; an absent status says so.
+fn demand_completed(t: &Trial<'_>, end: &Seen) -> Outcome {
+    let status = end.text("status");
+    t.demand(matches!(status, "" | "completed"), "status `completed`, or none", status)
+}
+
 /// Demands that an input was refused, and for its sender alone: an end without `seq`.
 fn demand_refused(t: &Trial<'_>, end: &Seen) -> Outcome {
     t.demand(end.get("seq").is_none(), "the end of a refused input has no `seq`", "it has one")?;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{JOURNAL, act, again, attach, catch_up, instruct, last_of, open};
+use super::{JOURNAL, act, again, attach, catch_up, demand_completed, instruct, last_of, open};
 use crate::{
     case::Case,
     trial::{Hub, Seen, Session, Trial},
@@ -121,7 +121,7 @@ fn starts_nothing(t: &mut Trial<'_>) -> Outcome {
     let from = hub.attach(&s, entries.len() as u64, json!({}));
     instruct(&hub, &s, "b", &json!([["say", "b"], ["complete"]]))?;
     let end = t.hear_end(&hub, &s, from, "b")?;
-    t.demand_member(&end, "status", "completed")
+    demand_completed(t, &end)
 }
 
 fn history(t: &mut Trial<'_>) -> Outcome {

@@ -3,7 +3,8 @@
 use serde_json::json;
 
 use super::{
-    HUBS, JOURNAL, OWN, act, again, answers, asked, catch_up, instruct, last_of, open, open_more, prepare,
+    HUBS, JOURNAL, OWN, act, again, answers, asked, catch_up, demand_completed, instruct, last_of, open,
+    open_more, prepare,
 };
 use crate::{
     case::Case,
@@ -193,7 +194,7 @@ fn not_stored(t: &mut Trial<'_>) -> Outcome {
     t.demand(why.contains("env"), "the name of what is missing", why)?;
     super::attach(t, &hub, &s, entries.len() as u64, env.clone())?;
     let end = act(t, &hub, &s, "c", &json!([["say", "c"], ["complete"]]))?;
-    t.demand_member(&end, "status", "completed")?;
+    demand_completed(t, &end)?;
     let lower = t.lower(&s)?;
     let start = t.told(&lower, "session.start").pop().map(|start| start.get("env").cloned());
     t.demand(start == Some(env.get("env").cloned()), "`env` at the adapter again", format!("{start:?}"))

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{HUBS, JOURNAL, act, again, attach, catch_up, instruct, open};
+use super::{HUBS, JOURNAL, act, again, attach, catch_up, demand_completed, instruct, open};
 use crate::{
     case::Case,
     trial::{Hub, Seen, Session, Trial},
@@ -129,7 +129,7 @@ fn turn_ids(t: &mut Trial<'_>) -> Outcome {
         let new = !turn.is_empty() && !seen.contains(&turn);
         t.demand(new, "a `turn_id` that no turn of the session has had", &turn)?;
         let end = t.hear_end(&hub, &s, from, &turn)?;
-        t.demand_member(&end, "status", "completed")?;
+        demand_completed(t, &end)?;
         let begin = t.hear_kind(&hub, &s, from, "turn.begin")?;
         t.demand_member(&begin, "turn_id", turn.as_str())?;
         seen.push(turn);

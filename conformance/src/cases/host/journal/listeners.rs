@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{HUBS, JOURNAL, act, again, attach, catch_up, instruct, last_of, open};
+use super::{HUBS, JOURNAL, act, again, attach, catch_up, demand_completed, instruct, last_of, open};
 use crate::{
     case::Case,
     trial::{Hub, Seen, Session, Trial},
@@ -52,7 +52,7 @@ fn several(t: &mut Trial<'_>) -> Outcome {
     t.demand(distinct, "a `by` of its own for each hub", begun.join(", "))?;
     t.leave_further_hubs();
     let end = act(t, &hub, &s, "c", &actions)?;
-    t.demand_member(&end, "status", "completed")
+    demand_completed(t, &end)
 }
 
 fn closed(t: &mut Trial<'_>) -> Outcome {

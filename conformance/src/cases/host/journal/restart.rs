@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{JOURNAL, act, again, asked, catch_up, demand_kinds, instruct, last_of, open, open_more};
+use super::{
+    JOURNAL, act, again, asked, catch_up, demand_completed, demand_kinds, instruct, last_of, open, open_more,
+};
 use crate::{
     case::Case,
     trial::{Seen, Trial},
@@ -104,7 +106,7 @@ fn delivered(t: &mut Trial<'_>) -> Outcome {
         let (_, entries) = catch_up(t, &hub, s, 0)?;
         let ends: Vec<&Seen> = entries.iter().filter(|entry| entry.kind() == "turn.complete").collect();
         t.demand(ends.len() == 3, "one end of each of three turns", ends.len())?;
-        t.demand_member(ends[0], "status", "completed")?;
+        demand_completed(t, ends[0])?;
         demand_end(t, ends[1], "a", reached)?;
         demand_end(t, ends[2], "b", "no")?;
     }
