@@ -10,9 +10,13 @@ use crate::{
     wire::{Message, Parsed},
 };
 
+mod log;
 mod transcript;
 
-pub(crate) use self::transcript::{read_transcript, write_transcript};
+pub(crate) use self::{
+    log::{Recording, Run},
+    transcript::{read_recording, write_transcript},
+};
 
 /// The pipe pair on which something happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -13,7 +13,7 @@ use serde_json::json;
 use super::usage;
 use crate::{
     exit,
-    history::{Event, Record, read_transcript},
+    history::{Event, Record, Recording, Run, read_recording},
     oracle::{self, Ending, Judgement},
     verdict::Finding,
 };
@@ -32,8 +32,11 @@ pub(super) struct TapArguments {
 /// Arguments of `check`.
 #[derive(Debug, Args)]
 pub(super) struct CheckArguments {
-    /// A recording of `tap`, or the transcript of a case
+    /// A recording of `tap`, the transcript of a case, or a host's wire log
     recording: PathBuf,
+    /// Judges an incomplete wire log by the sessions that are whole
+    #[arg(long)]
+    partial: bool,
     /// One JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -42,8 +45,14 @@ pub(super) struct CheckArguments {
 /// Arguments of `replay`.
 #[derive(Debug, Args)]
 pub(super) struct ReplayArguments {
-    /// A transcript
+    /// A recording of `tap`, a transcript, or a host's wire log
     transcript: PathBuf,
+    /// Replays of an incomplete wire log the sessions that are whole
+    #[arg(long)]
+    partial: bool,
+    /// Which run of an adapter in a wire log; without it, the first
+    #[arg(long, value_name = "NUMBER")]
+    process: Option<u32>,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -72,24 +81,35 @@ pub(super) fn tap(arguments: &TapArguments) -> std::process::ExitCode {
 
 /// Judges both sides of a recording.
 pub(super) fn check(arguments: &CheckArguments) -> u8 {
-    let records = match read(&arguments.recording) {
-        Ok(records) => records,
+    let recording = match read(&arguments.recording, arguments.partial) {
+        Ok(recording) => recording,
         Err(error) => return usage(error),
     };
-    let judgement = oracle::judge_both(&records, Ending::AtRest);
-    tell(&judgement, &records, arguments.json)
+    // A log ends where its host did.
+    let ending = if recording.is_log() { Ending::Cut } else { Ending::AtRest };
+    let (mut judgement, mut left_out) = (Judgement::default(), 0);
+    for run in recording.runs() {
+        let mut of_run = oracle::judge_both(&run.records, ending);
+        for finding in &mut of_run.findings {
+            finding.record = finding.record.and_then(|index| run.places.get(index).copied());
+        }
+        judgement.findings.append(&mut of_run.findings);
+        left_out += run.left_out;
+    }
+    tell(&judgement, &recording.records, left_out, arguments.json)
 }
 
 /// Says it again to a program, and judges what comes.
 pub(super) fn replay(arguments: &ReplayArguments) -> u8 {
-    let transcript = match read(&arguments.transcript) {
-        Ok(records) => records,
+    let run = read(&arguments.transcript, arguments.partial).and_then(|it| chosen(&it, arguments.process));
+    let Run { records: transcript, left_out, .. } = match run {
+        Ok(run) => run,
         Err(error) => return usage(error),
     };
     let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
     let deadline = Duration::from_secs_f64(arguments.deadline.clamp(0.0, 3_600.0));
     match crate::replay::replay(&transcript, &arguments.command, &cwd, &[], deadline) {
-        Ok(replayed) => tell(&replayed.judgement, &replayed.records, arguments.json),
+        Ok(replayed) => tell(&replayed.judgement, &replayed.records, left_out, arguments.json),
         Err(error) => {
             anstream::eprintln!("error: `{}` does not start: {error}", arguments.command.join(" "));
             exit::NOT_STARTED
@@ -97,13 +117,30 @@ pub(super) fn replay(arguments: &ReplayArguments) -> u8 {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<Record>, String> {
+fn read(path: &Path, is_partial: bool) -> Result<Recording, String> {
     let file = File::open(path).map_err(|error| format!("could not read {}: {error}", path.display()))?;
-    read_transcript(BufReader::new(file)).map_err(|error| format!("{}: {error}", path.display()))
+    let recording =
+        read_recording(BufReader::new(file)).map_err(|error| format!("{}: {error}", path.display()))?;
+    match recording.missing() {
+        Some(why) if !is_partial => Err(format!(
+            "{} is incomplete: {why}; --partial takes the sessions that are whole",
+            path.display()
+        )),
+        _ => Ok(recording),
+    }
+}
+
+/// The run of an adapter that is meant.
+fn chosen(recording: &Recording, process: Option<u32>) -> Result<Run, String> {
+    let is_meant = |run: &Run| process.is_none() || run.process == process;
+    recording.runs().into_iter().find(is_meant).ok_or_else(|| match process {
+        Some(process) => format!("there is no run {process} of an adapter in it"),
+        None => "no adapter runs in it".to_owned(),
+    })
 }
 
 /// Prints what was found, and returns the exit status: only a broken MUST fails.
-fn tell(judgement: &Judgement, records: &[Record], as_json: bool) -> u8 {
+fn tell(judgement: &Judgement, records: &[Record], left_out: usize, as_json: bool) -> u8 {
     let failed = judgement.findings.iter().any(|finding| finding.level == crate::clauses::Level::Must);
     let messages = records
         .iter()
@@ -111,7 +148,10 @@ fn tell(judgement: &Judgement, records: &[Record], as_json: bool) -> u8 {
         .count();
     let status = if failed { exit::FAILED } else { exit::CONFORMANT };
     if as_json {
-        let result = json!({"messages": messages, "findings": judgement.findings, "exit": status});
+        let mut result = json!({"messages": messages, "findings": judgement.findings, "exit": status});
+        if left_out > 0 {
+            result["sessions_left_out"] = left_out.into();
+        }
         anstream::println!("{result}");
         return status;
     }
@@ -119,8 +159,13 @@ fn tell(judgement: &Judgement, records: &[Record], as_json: bool) -> u8 {
         show(finding, records);
     }
     let verdict = if failed { "NOT CONFORMANT" } else { "CONFORMANT" };
+    let left_out = match left_out {
+        0 => String::new(),
+        1 => ", 1 session left out".to_owned(),
+        more => format!(", {more} sessions left out"),
+    };
     anstream::println!(
-        "result: {verdict}: {messages} messages, {} findings   exit {status}",
+        "result: {verdict}: {messages} messages, {} findings{left_out}   exit {status}",
         judgement.findings.len()
     );
     status

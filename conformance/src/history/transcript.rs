@@ -1,4 +1,5 @@
-//! A history as JSON lines: what `replay`, `check` and people read.
+//! A history as JSON lines: what `replay`, `check` and people read. A host's wire log has the same form, and says what of
+//! it is missing.
 
 use std::{
     io::{self, BufRead, Write},
@@ -9,7 +10,10 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde::{Deserialize, Serialize};
 
-use super::{Event, Intent, Link, Record};
+use super::{
+    Event, Intent, Link, Record,
+    log::{Gap, Log, Recording},
+};
 use crate::wire::Parsed;
 
 /// Why a transcript could not be read.
@@ -39,6 +43,15 @@ struct Line {
     /// Which hub of a journal, counted from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     hub: Option<u32>,
+    /// Which run of which adapter, in a wire log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    process: Option<u32>,
+    /// The session that a line names, in a wire log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    session: Option<String>,
+    /// How many bytes of the line a wire log leaves out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    omitted: Option<u64>,
     #[serde(flatten)]
     what: What,
 }
@@ -48,13 +61,13 @@ struct Line {
 enum What {
     Host {
         #[serde(flatten)]
-        bytes: Bytes,
+        bytes: Option<Bytes>,
         #[serde(default, skip_serializing_if = "is_false")]
         deviant: bool,
     },
     Adapter {
         #[serde(flatten)]
-        bytes: Bytes,
+        bytes: Option<Bytes>,
         #[serde(default, skip_serializing_if = "is_false")]
         cut: bool,
         #[serde(default, skip_serializing_if = "is_false")]
@@ -62,7 +75,7 @@ enum What {
     },
     Stderr {
         #[serde(flatten)]
-        bytes: Bytes,
+        bytes: Option<Bytes>,
     },
     Started {
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,6 +96,27 @@ enum What {
     Note {
         note: String,
     },
+    /// The beginning of a file of a wire log.
+    #[serde(skip_serializing)]
+    Header {
+        complete: bool,
+        content: String,
+        #[serde(default)]
+        sessions: Vec<OpenSession>,
+    },
+    #[serde(skip_serializing)]
+    Dropped {
+        lines: u64,
+    },
+    #[serde(skip_serializing)]
+    Rotated {},
+}
+
+/// A session that is open where a file of a wire log begins.
+#[derive(Debug, Serialize, Deserialize)]
+struct OpenSession {
+    process: u32,
+    session: String,
 }
 
 /// Bytes as text where they are text.
@@ -122,12 +156,14 @@ pub(crate) fn write_transcript(records: &[Record], to: &mut impl Write) -> io::R
     for record in records {
         let what = match &record.event {
             Event::Host { bytes, intent, .. } => {
-                What::Host { bytes: Bytes::of(bytes), deviant: *intent == Intent::Deviant }
+                What::Host { bytes: Some(Bytes::of(bytes)), deviant: *intent == Intent::Deviant }
             }
-            Event::Adapter { bytes, ended, intent, .. } => {
-                What::Adapter { bytes: Bytes::of(bytes), cut: !ended, deviant: *intent == Intent::Deviant }
-            }
-            Event::Stderr(bytes) => What::Stderr { bytes: Bytes::of(bytes) },
+            Event::Adapter { bytes, ended, intent, .. } => What::Adapter {
+                bytes: Some(Bytes::of(bytes)),
+                cut: !ended,
+                deviant: *intent == Intent::Deviant,
+            },
+            Event::Stderr(bytes) => What::Stderr { bytes: Some(Bytes::of(bytes)) },
             Event::Started { pid } => What::Started { pid: *pid },
             Event::Exited { code, signal } => What::Exited { code: *code, signal: *signal },
             Event::StdinClosed => What::StdinClosed,
@@ -141,40 +177,78 @@ pub(crate) fn write_transcript(records: &[Record], to: &mut impl Write) -> io::R
             Link::Lower(process) => (Some(process), None),
             Link::Hub(hub) => (None, Some(hub)),
         };
-        let line = Line { t: u64::try_from(record.at.as_nanos()).unwrap_or(u64::MAX), stub, hub, what };
+        let t = u64::try_from(record.at.as_nanos()).unwrap_or(u64::MAX);
+        let line = Line { t, stub, hub, process: None, session: None, omitted: None, what };
         serde_json::to_writer(&mut *to, &line)?;
         to.write_all(b"\n")?;
     }
     Ok(())
 }
 
-/// Reads what [`write_transcript`] wrote.
+/// Reads what [`write_transcript`] wrote, or a host's wire log.
 ///
 /// # Errors
 ///
-/// When the file cannot be read or a line is not a record.
-pub(crate) fn read_transcript(from: impl BufRead) -> Result<Vec<Record>, TranscriptError> {
-    let mut records = Vec::new();
+/// When the file cannot be read or a line is not a record. Of a wire log such a line is a gap; its last one may be cut.
+pub(crate) fn read_recording(from: impl BufRead) -> Result<Recording, TranscriptError> {
+    let (mut records, mut log) = (Vec::<Record>::new(), None::<Log>);
+    let mut unread: Option<TranscriptError> = None;
     for (index, line) in from.lines().enumerate() {
-        let bad = |reason: String| TranscriptError::Line { line: index + 1, reason };
         let line = line?;
         if line.trim().is_empty() {
             continue;
         }
-        let line: Line = serde_json::from_str(&line).map_err(|error| bad(error.to_string()))?;
+        if let Some(error) = unread.take() {
+            // It was not the last one.
+            let Some(log) = &mut log else { return Err(error) };
+            log.lose(Gap { at: records.len() - 1, process: None }, error.to_string());
+        }
+        let at = records.len();
+        let read = serde_json::from_str(&line).map_err(|error| error.to_string());
+        let record =
+            read.and_then(|line: Line| line.record(index + 1, at, &mut log)).unwrap_or_else(|reason| {
+                unread = Some(TranscriptError::Line { line: index + 1, reason });
+                let at = records.last().map_or(Duration::ZERO, |record| record.at);
+                Record { at, link: Link::Upper, event: Event::Note("no record".to_owned()) }
+            });
+        records.push(record);
+    }
+    match (unread, &log) {
+        (Some(error), None) => Err(error),
+        _ => Ok(Recording { records, log }),
+    }
+}
+
+impl Line {
+    /// The record of this line, counted from 1, at this place among the records; and in `log` what a wire log says of
+    /// itself.
+    fn record(self, number: usize, at: usize, log: &mut Option<Log>) -> Result<Record, String> {
         let intent = |deviant| if deviant { Intent::Deviant } else { Intent::Valid };
-        let event = match line.what {
+        if let (Some(omitted), Some(log)) = (self.omitted, log.as_mut())
+            && !matches!(self.what, What::Stderr { .. })
+        {
+            let why = format!("{omitted} bytes are left out of line {number}");
+            match (self.process, &self.session) {
+                (Some(process), Some(session)) => log.leave_out(process, session.clone(), why),
+                (process, _) => log.lose(Gap { at, process }, why),
+            }
+        }
+        let event = match self.what {
+            What::Host { .. } | What::Adapter { .. } if self.omitted.is_some() => {
+                Event::Note("a line is left out".to_owned())
+            }
             What::Host { bytes, deviant } => {
-                let bytes = bytes.decode().map_err(bad)?;
+                let bytes = decoded(bytes)?;
                 let parsed = Arc::new(Parsed::lenient(bytes.strip_suffix(b"\n").unwrap_or(&bytes)));
                 Event::Host { bytes, parsed, intent: intent(deviant) }
             }
             What::Adapter { bytes, cut, deviant } => {
-                let bytes = bytes.decode().map_err(bad)?;
+                let bytes = decoded(bytes)?;
                 let parsed = Arc::new(Parsed::of(&bytes));
                 Event::Adapter { bytes, parsed, ended: !cut, intent: intent(deviant) }
             }
-            What::Stderr { bytes } => Event::Stderr(bytes.decode().map_err(bad)?),
+            What::Stderr { bytes: None } if self.omitted.is_some() => Event::Stderr(Arc::default()),
+            What::Stderr { bytes } => Event::Stderr(decoded(bytes)?),
             What::Started { pid } => Event::Started { pid },
             What::Exited { code, signal } => Event::Exited { code, signal },
             What::StdinClosed => Event::StdinClosed,
@@ -182,11 +256,33 @@ pub(crate) fn read_transcript(from: impl BufRead) -> Result<Vec<Record>, Transcr
             What::Fence { upto } => Event::Fence { upto },
             What::Act { act } => Event::Act(act),
             What::Note { note } => Event::Note(note),
+            What::Header { complete, content, sessions } => {
+                let log = log.get_or_insert_with(Log::default);
+                if content != "full" {
+                    log.lose(Gap { at, process: None }, format!("its content is `{content}`"));
+                } else if !complete {
+                    log.lose(Gap { at, process: None }, "its beginning is in an older file".to_owned());
+                }
+                for OpenSession { process, session } in sessions {
+                    log.leave_out(process, session, format!("a session was open at line {number}"));
+                }
+                Event::Note("a file of a wire log begins".to_owned())
+            }
+            What::Dropped { lines } => {
+                let why = format!("{lines} lines are missing at line {number}");
+                log.get_or_insert_with(Log::default).lose(Gap { at, process: self.process }, why);
+                Event::Note("lines are missing".to_owned())
+            }
+            What::Rotated {} => Event::Note("the next file begins".to_owned()),
         };
-        let link = line.stub.map(Link::Lower).or(line.hub.map(Link::Hub)).unwrap_or(Link::Upper);
-        records.push(Record { at: Duration::from_nanos(line.t), link, event });
+        let lower = self.stub.or(self.process).map(Link::Lower);
+        let link = lower.or(self.hub.map(Link::Hub)).unwrap_or(Link::Upper);
+        Ok(Record { at: Duration::from_nanos(self.t), link, event })
     }
-    Ok(records)
+}
+
+fn decoded(bytes: Option<Bytes>) -> Result<Arc<[u8]>, String> {
+    bytes.ok_or_else(|| "it has no `line`".to_owned())?.decode()
 }
 
 #[cfg(test)]
@@ -217,7 +313,7 @@ mod tests {
         let mut first = Vec::new();
         write_transcript(&records, &mut first).unwrap();
         let mut second = Vec::new();
-        write_transcript(&read_transcript(&first[..]).unwrap(), &mut second).unwrap();
+        write_transcript(&read_recording(&first[..]).unwrap().records, &mut second).unwrap();
         assert_eq!(String::from_utf8(first).unwrap(), String::from_utf8(second).unwrap());
     }
 }

@@ -4,10 +4,13 @@ use clap::{Args, Subcommand};
 
 use crate::fault::Done;
 
+mod compare;
 mod line;
+mod replay;
+mod script;
 mod show;
 
-/// Prints what passed between a host and its adapters
+/// Prints what passed between a host and its adapters, and says it again to an adapter
 ///
 /// A wire log is the file of `--wire-log FILE` of `run`, `chat`, `serve` and `demo`.
 #[derive(Debug, Args)]
@@ -16,7 +19,8 @@ Examples:
   trunkline run --wire-log wire.log 'hello'
   trunkline wire show wire.log
   trunkline wire show wire.log --session s-1 --follow
-  trunkline wire show wire.log --json | jq .message.type")]
+  trunkline wire show wire.log --json | jq .message.type
+  trunkline wire replay wire.log -- python3 my_adapter.py")]
 pub(crate) struct Wire {
     #[command(subcommand)]
     action: Action,
@@ -25,12 +29,14 @@ pub(crate) struct Wire {
 #[derive(Debug, Subcommand)]
 enum Action {
     Show(show::Show),
+    Replay(replay::Replay),
 }
 
 impl Wire {
     pub(super) fn run(self) -> Done {
         match self.action {
             Action::Show(show) => show.run(),
+            Action::Replay(replay) => super::on_runtime(replay.run()),
         }
     }
 }

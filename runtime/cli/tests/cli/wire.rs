@@ -253,3 +253,58 @@ fn a_killed_host_leaves_a_log_that_can_be_read_and_followed() {
     assert!(path.exists());
     home.run(["wire", "show", "nowhere"]).must_end_with(2).must_say("nowhere");
 }
+
+#[test]
+fn a_replay_against_the_same_adapter_shows_no_difference_and_against_another_what_is_different() {
+    let home = Home::new();
+    let echo = python_echo();
+    let mut serve = home
+        .command(["serve", "--adapter", &echo, "--wire-log", "wire.log"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = serve.stdin.take().unwrap();
+    let mut say = |message: Value| writeln!(stdin, "{message}").unwrap();
+    let mut lines = BufReader::new(serve.stdout.take().unwrap()).lines().map(Result::unwrap);
+    for session in ["a", "b"] {
+        say(json!({"type": "session.start", "session_id": session}));
+        say(json!({"type": "user.input", "session_id": session, "content": "/tool ls"}));
+        // The id of the request is another one each time.
+        let request = lines.find(|line| line.contains("permission.request")).unwrap();
+        let request: Value = serde_json::from_str(&request).unwrap();
+        say(
+            json!({"type": "permission.response", "session_id": session, "request_id": request["request_id"],
+            "approved": true}),
+        );
+        assert!(lines.any(|line| line.contains("turn.complete")));
+        say(json!({"type": "user.input", "session_id": session, "content": "hello"}));
+        assert!(lines.any(|line| line.contains("turn.complete")));
+    }
+    drop(stdin);
+    assert_eq!(serve.wait().unwrap().code(), Some(0));
+
+    let replay = |file: &str, more: &[&str], adapter: &[&str]| {
+        let arguments = ["wire", "replay", file].into_iter().chain(more.iter().copied()).chain(["--"]);
+        home.run(arguments.chain(adapter.iter().copied()))
+    };
+    let words = shell_words::split(&echo).unwrap();
+    let same: Vec<&str> = words.iter().map(String::as_str).collect();
+    let ran = replay("wire.log", &[], &same);
+    assert!(ran.must_end_with(0).stdout.starts_with("the same: "), "{}", ran.stdout);
+
+    let ran = replay("wire.log", &["--deadline", "0.2"], &["sh", "-c", "cat >/dev/null"]);
+    assert!(ran.must_end_with(1).stdout.contains("is missing\n  then  {"), "{}", ran.stdout);
+    replay("wire.log", &[], &["/nowhere/adapter"]).must_end_with(3);
+
+    // With one line cut, that session is left out.
+    let path = home.path().join("wire.log");
+    let mut records = records(&path);
+    let cut = records.iter_mut().find(|it| it["ev"] == "host" && it["session"].is_string()).unwrap();
+    let session = cut["session"].as_str().unwrap().to_owned();
+    cut["omitted"] = json!(7);
+    let text: String = records.iter().map(|record| format!("{record}\n")).collect();
+    home.file("cut.log", &text);
+    replay("cut.log", &[], &same).must_end_with(2).must_say("incomplete").must_say("--partial");
+    let ran = replay("cut.log", &["--partial"], &same);
+    assert!(ran.must_end_with(0).stdout.contains("1 session was left out"), "{session}: {}", ran.stdout);
+}

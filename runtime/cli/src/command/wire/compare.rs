@@ -1,0 +1,172 @@
+//! What an adapter said then and now, compared.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::script::{Message, kind, session};
+
+/// Ids that an adapter makes itself: compared by their order.
+pub(super) const OWN_IDS: [&str; 2] = ["request_id", "tool_call_id"];
+
+/// What is another one each time.
+const VOLATILE: [&str; 8] = [
+    "message_id",
+    "native_session_id",
+    "session_params",
+    "duration_ms",
+    "expires_at",
+    "time",
+    "pid",
+    "cost_usd",
+];
+
+/// How many differences of one session are shown.
+const SHOWN: usize = 3;
+
+/// What is different: a line each, and the messages below it.
+#[derive(Debug, Default)]
+pub(super) struct Differences {
+    pub(super) said: Vec<String>,
+    /// How many messages were the same.
+    pub(super) same: usize,
+    pub(super) sessions: usize,
+}
+
+/// Compares by session: of each the messages in order, texts that follow each other joined. Where the log has no end, what
+/// came later is none of it.
+pub(super) fn compare(then: &[Message], now: &[Message], has_end: bool) -> Differences {
+    let (then, now) = (by_session(then), by_session(now));
+    let mut differences = Differences::default();
+    let sessions: std::collections::BTreeSet<_> = then.keys().chain(now.keys()).collect();
+    differences.sessions = sessions.len();
+    for id in sessions {
+        let empty = Vec::new();
+        let (then, now) = (then.get(id).unwrap_or(&empty), now.get(id).unwrap_or(&empty));
+        let mut shown = 0;
+        for at in 0..then.len().max(now.len()) {
+            let what = match (then.get(at), now.get(at)) {
+                (Some(then), Some(now)) if then == now => None,
+                (Some(then), Some(now)) if !has_end && is_beginning(then, now) => None,
+                (None, Some(_)) if !has_end => None,
+                (Some(then), Some(now)) => Some(("differs", Some(then), Some(now))),
+                (then, None) => Some(("is missing", then, None)),
+                (None, now) => Some(("is more than there was", None, now)),
+            };
+            let Some((what, then, now)) = what else {
+                differences.same += usize::from(at < then.len());
+                continue;
+            };
+            shown += 1;
+            if shown > SHOWN {
+                continue;
+            }
+            let whose = if id.is_empty() { "the pipe".to_owned() } else { format!("session {id}") };
+            differences.said.push(format!("{whose}: message {} of the adapter {what}", at + 1));
+            let lines = [("then", then), ("now ", now)];
+            let lines = lines.into_iter().filter_map(|(when, message)| Some((when, message?)));
+            differences.said.extend(lines.map(|(when, message)| format!("  {when}  {}", json!(message))));
+        }
+        if shown > SHOWN {
+            differences.said.push(format!("session {id}: {} more differences", shown - SHOWN));
+        }
+    }
+    differences
+}
+
+/// Whether the last text of a log is the beginning of what was said now.
+fn is_beginning(then: &Message, now: &Message) -> bool {
+    let content = |message: &Message| message.get("content").and_then(Value::as_str).map(str::to_owned);
+    let (Some(before), Some(after)) = (content(then), content(now)) else { return false };
+    kind(then) == "output" && kind(now) == "output" && after.starts_with(&before)
+}
+
+/// The messages of each session, without what is another one each time.
+fn by_session(messages: &[Message]) -> BTreeMap<String, Vec<Message>> {
+    let mut sessions = BTreeMap::<String, Vec<Message>>::new();
+    let mut ids = BTreeMap::<(String, &str), Vec<String>>::new();
+    for message in messages.iter().filter(|message| !matches!(kind(message), "working" | "pong")) {
+        let mut message = message.clone();
+        let id = session(&message).to_owned();
+        message.retain(|name, _| !VOLATILE.contains(&name.as_str()));
+        for own in OWN_IDS {
+            if let Some(Value::String(text)) = message.get_mut(own) {
+                let known = ids.entry((id.clone(), own)).or_default();
+                let at = known.iter().position(|known| known == text).unwrap_or_else(|| {
+                    known.push(text.clone());
+                    known.len() - 1
+                });
+                *text = format!("#{}", at + 1);
+            }
+        }
+        let messages = sessions.entry(id).or_default();
+        match messages.last_mut() {
+            Some(last) if joins(last, &message) => {
+                let more = message.get("content").and_then(Value::as_str).unwrap_or_default();
+                if let Some(Value::String(content)) = last.get_mut("content") {
+                    content.push_str(more);
+                }
+            }
+            _ => messages.push(message),
+        }
+    }
+    sessions
+}
+
+/// Whether both are outputs that differ in their text alone.
+fn joins(one: &Message, other: &Message) -> bool {
+    let rest = |message: &Message| {
+        let mut rest = message.clone();
+        rest.remove("content");
+        rest
+    };
+    kind(one) == "output" && one.get("content").is_some_and(Value::is_string) && rest(one) == rest(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn messages(values: &[Value]) -> Vec<Message> {
+        values.iter().map(|value| value.as_object().unwrap().clone()).collect()
+    }
+
+    fn output(session: &str, text: &str) -> Value {
+        json!({"type": "output", "session_id": session, "content": text})
+    }
+
+    #[test]
+    fn how_texts_are_cut_how_sessions_interleave_and_which_ids_are_made_is_no_difference() {
+        let ask = |id: &str| json!({"type": "permission.request", "session_id": "a", "request_id": id, "tool": "ls"});
+        let then =
+            messages(&[output("a", "hel"), output("a", "lo"), output("b", "x"), ask("r-1"), ask("r-2")]);
+        let now = messages(&[output("b", "x"), output("a", "hello"), ask("other"), ask("another")]);
+        let same = compare(&then, &now, true);
+        assert_eq!((same.said, same.same, same.sessions), (Vec::new(), 4, 2));
+    }
+
+    #[test]
+    fn what_differs_is_missing_or_is_more_is_reported() {
+        let end = json!({"type": "turn.complete", "session_id": "a"});
+        let then = messages(&[output("a", "one"), end.clone()]);
+        let said = |now: &[Value]| compare(&then, &messages(now), true).said.join("\n");
+        assert!(
+            said(&[output("a", "two"), end.clone()])
+                .starts_with("session a: message 1 of the adapter differs\n")
+        );
+        assert!(said(&[output("a", "one")]).contains("message 2 of the adapter is missing\n  then"));
+        assert!(
+            said(&[output("a", "one"), end.clone(), end.clone()])
+                .contains("message 3 of the adapter is more")
+        );
+    }
+
+    #[test]
+    fn what_comes_behind_the_end_of_a_log_that_was_cut_is_no_difference() {
+        let then = messages(&[output("a", "one a")]);
+        let now =
+            messages(&[output("a", "one and two"), json!({"type": "turn.complete", "session_id": "a"})]);
+        assert!(compare(&then, &now, false).said.is_empty());
+        assert!(!compare(&then, &now, true).said.is_empty());
+    }
+}

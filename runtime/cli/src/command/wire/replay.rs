@@ -1,0 +1,248 @@
+//! `trunkline wire replay`.
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use anstream::{eprintln, println};
+use anyhow::anyhow;
+use clap::Args;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    process::{ChildStdin, ChildStdout},
+    time::{Instant, timeout_at},
+};
+use trunkline_host::{
+    process::{Child, ChildSpec, Inherit, Signal, StderrDrain, StderrTail, spawn},
+    wirelog::Lines,
+};
+
+use super::{
+    compare::{OWN_IDS, compare},
+    script::{Message, Script, Step, kind, session},
+};
+use crate::{
+    exit,
+    fault::{Done, Fault},
+};
+
+/// How much an adapter may say, in bytes; what comes then is not read.
+const MOST: usize = 256 * 1024 * 1024;
+
+/// How much of the adapter's stderr is shown where it ended early, in bytes.
+const TAIL: usize = 4096;
+
+/// Says to an adapter what a wire log says that the host said, and shows what it answers differently
+///
+/// Each message waits until the adapter has answered as much as it had then. The answers are compared by session. The ids of
+/// requests, how a text is cut into outputs and times are no difference. The exit code is 1 where something differs.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  trunkline run --adapter 'python3 my_adapter.py' --wire-log wire.log 'hello'
+  trunkline wire replay wire.log -- python3 my_adapter.py")]
+pub(super) struct Replay {
+    /// The wire log
+    file: PathBuf,
+
+    /// Which run of an adapter in it, as `wire show` numbers them; without it, the first
+    #[arg(long, value_name = "NUMBER")]
+    process: Option<u32>,
+
+    /// Replays of an incomplete log the sessions that are whole
+    #[arg(long)]
+    partial: bool,
+
+    /// How long the adapter may take to answer as much as it had then, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    deadline: f64,
+
+    /// The adapter and its arguments
+    #[arg(last = true, required = true, value_name = "ADAPTER")]
+    command: Vec<String>,
+}
+
+impl Replay {
+    pub(super) async fn run(self) -> Done {
+        let script = Script::read(&self.file, self.process, self.partial)?;
+        let (program, args) = self
+            .command
+            .split_first()
+            .ok_or_else(|| Fault::usage(anyhow!("the adapter's command is empty")))?;
+        let spec = ChildSpec::new(program).args(args).inherit(Inherit::All);
+        let mut child =
+            spawn(spec).await.map_err(|error| Fault::not_started(anyhow!("failed to {error}")))?;
+        let tail = StderrTail::new(TAIL);
+        let drain = child.take_stderr().map(|stderr| {
+            let mut drain = StderrDrain::new(stderr, tail.clone());
+            // What cannot be read was not said.
+            tokio::spawn(async move { drop(drain.run(|_| {}).await) })
+        });
+        let within = Duration::from_secs_f64(self.deadline.clamp(0.0, 3_600.0));
+        let mut dialogue = Dialogue::with(&mut child, within);
+        let then = dialogue.play(&script.steps).await;
+        let said = std::mem::take(&mut dialogue.said);
+        drop(dialogue);
+        if tokio::time::timeout(within, child.wait()).await.is_err() {
+            // An error means that no process is left that we may signal.
+            let _ = child.signal_tree(Signal::Kill);
+        }
+        let ended = child.finish().await;
+        if let Some(drain) = drain {
+            drain.abort();
+        }
+        report(&script, &then, &said, &ended.to_string(), &tail.text())
+    }
+}
+
+fn report(script: &Script, then: &[Message], now: &[Message], ended: &str, stderr: &str) -> Done {
+    let differences = compare(then, now, script.is_ended);
+    differences.said.iter().for_each(|line| println!("{}", crate::terminal::shown(line)));
+    let left_out = match script.left_out {
+        0 => String::new(),
+        1 => "; 1 session was left out".to_owned(),
+        more => format!("; {more} sessions were left out"),
+    };
+    let (same, sessions) = (differences.same, differences.sessions);
+    let is_hidden = |step: &Step| matches!(step, Step::Host { line, .. } if line.windows(10).any(|it| it == b"[REDACTED:"));
+    let hidden = script.steps.iter().filter(|step| is_hidden(step)).count();
+    if hidden > 0 {
+        eprintln!(
+            " note: secrets are hidden in {hidden} of the host's messages; the adapter got the placeholders"
+        );
+    }
+    if differences.said.is_empty() {
+        println!("the same: {same} messages of {sessions} sessions{left_out}");
+        return Ok(exit::OK);
+    }
+    println!("different: {same} messages are the same{left_out}; the adapter ended with {ended}");
+    if !stderr.trim().is_empty() {
+        eprintln!(" its stderr: {}", crate::terminal::shown(stderr.trim_end()));
+    }
+    Ok(exit::FAILED)
+}
+
+/// A dialogue with the adapter.
+struct Dialogue {
+    stdin: Option<ChildStdin>,
+    stdout: Option<ChildStdout>,
+    lines: Lines,
+    /// All that it has said.
+    said: Vec<Message>,
+    counts: BTreeMap<String, usize>,
+    /// How many bytes it has said.
+    bytes: usize,
+    within: Duration,
+}
+
+impl Dialogue {
+    fn with(child: &mut Child, within: Duration) -> Self {
+        Self {
+            stdin: child.take_stdin(),
+            stdout: child.take_stdout(),
+            lines: Lines::default(),
+            said: Vec::new(),
+            counts: BTreeMap::new(),
+            bytes: 0,
+            within,
+        }
+    }
+
+    /// Says the host's side, in step with the answers; gives what the adapter had said then.
+    async fn play(&mut self, steps: &[Step]) -> Vec<Message> {
+        let (mut then, mut counts) = (Vec::new(), BTreeMap::<String, usize>::new());
+        for step in steps {
+            match step {
+                Step::Adapter(message) => {
+                    *counts.entry(session(message).to_owned()).or_default() += 1;
+                    then.push(message.clone());
+                }
+                Step::Host { line, message } => {
+                    self.hear(&counts).await;
+                    let line = with_own_id(message, &then, &self.said).unwrap_or_else(|| line.clone());
+                    self.write(&line).await;
+                }
+                Step::StdinClosed => {
+                    self.hear(&counts).await;
+                    self.stdin = None;
+                }
+            }
+        }
+        self.hear(&counts).await;
+        self.stdin = None;
+        let deadline = Instant::now() + self.within;
+        while self.stdout.is_some() && timeout_at(deadline, self.read()).await.is_ok() {}
+        then
+    }
+
+    /// Reads until each session has answered as much as it had then, or the time is over.
+    async fn hear(&mut self, wanted: &BTreeMap<String, usize>) {
+        let deadline = Instant::now() + self.within;
+        let is_behind = |it: &Self| {
+            wanted.iter().any(|(session, count)| it.counts.get(session).copied().unwrap_or_default() < *count)
+        };
+        while is_behind(self) && self.stdout.is_some() {
+            if timeout_at(deadline, self.read()).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Writes, and reads meanwhile: an adapter that answers much would otherwise not read.
+    async fn write(&mut self, line: &[u8]) {
+        let Some(mut stdin) = self.stdin.take() else { return };
+        let mut writing = std::pin::pin!(async {
+            let written = stdin.write_all(line).await;
+            written.and(stdin.flush().await).is_ok().then_some(stdin)
+        });
+        let deadline = Instant::now() + self.within;
+        loop {
+            tokio::select! {
+                written = &mut writing => {
+                    self.stdin = written;
+                    return;
+                }
+                () = self.read(), if self.stdout.is_some() => {}
+                () = tokio::time::sleep_until(deadline) => return,
+            }
+        }
+    }
+
+    /// Reads once.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when it is dropped.
+    async fn read(&mut self) {
+        let Some(stdout) = &mut self.stdout else { return };
+        let mut chunk = vec![0; 64 * 1024];
+        let read = stdout.read(&mut chunk).await.unwrap_or_default();
+        let (said, counts) = (&mut self.said, &mut self.counts);
+        let mut take = |line: &[u8]| {
+            if let Ok(message) = serde_json::from_slice::<Message>(line) {
+                *counts.entry(session(&message).to_owned()).or_default() += 1;
+                said.push(message);
+            }
+        };
+        self.bytes += read;
+        if read == 0 || self.bytes > MOST {
+            self.lines.finish(|piece| take(piece.line));
+            self.stdout = None;
+        } else {
+            self.lines.push(&chunk[..read], |piece| take(piece.line));
+        }
+    }
+}
+
+/// The host's message with the id that the adapter gave to the same request now.
+fn with_own_id(message: &Message, then: &[Message], now: &[Message]) -> Option<Vec<u8>> {
+    let name = OWN_IDS[0];
+    let id = message.get(name)?;
+    let is_asked = |asked: &&Message| {
+        kind(asked).ends_with(".request") && session(asked) == session(message) && asked.contains_key(name)
+    };
+    let at = then.iter().filter(is_asked).position(|asked| asked.get(name) == Some(id))?;
+    let own = now.iter().filter(is_asked).nth(at)?.get(name)?;
+    let mut message = message.clone();
+    message.insert(name.to_owned(), own.clone());
+    let mut line = serde_json::to_vec(&message).ok()?;
+    line.push(b'\n');
+    Some(line)
+}

@@ -1,0 +1,186 @@
+//! What a wire log says that was said, for one run of an adapter.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::BufReader,
+    path::Path,
+};
+
+use anyhow::anyhow;
+use serde_json::{Map, Value};
+use trunkline_host::wirelog::{Entry, Reader, RecordEvent};
+
+use super::show::open;
+use crate::fault::Fault;
+
+/// A message as JSON.
+pub(super) type Message = Map<String, Value>;
+
+/// One run of an adapter.
+#[derive(Debug, Default)]
+pub(super) struct Script {
+    pub(super) steps: Vec<Step>,
+    /// Whether the log has its end: what is missing behind it was not said.
+    pub(super) is_ended: bool,
+    /// How many sessions are left out, since a part of each is missing.
+    pub(super) left_out: usize,
+}
+
+/// What was said, in order.
+#[derive(Debug)]
+pub(super) enum Step {
+    Host { line: Vec<u8>, message: Message },
+    Adapter(Message),
+    StdinClosed,
+}
+
+/// What is missing.
+#[derive(Debug, Default)]
+struct Missing {
+    why: Option<String>,
+    sessions: BTreeSet<String>,
+    started: BTreeSet<String>,
+    open: BTreeSet<String>,
+    has_gap: bool,
+}
+
+impl Missing {
+    /// Lines are missing here: of every session that is open.
+    fn gap(&mut self, why: impl FnOnce() -> String) {
+        self.why.get_or_insert_with(why);
+        self.sessions.extend(self.open.iter().cloned());
+        self.has_gap = true;
+    }
+
+    fn of_session(&mut self, session: &str, why: impl FnOnce() -> String) {
+        self.why.get_or_insert_with(why);
+        self.sessions.insert(session.to_owned());
+    }
+
+    fn follow(&mut self, message: &Message, is_host: bool) {
+        let session = session(message);
+        match (is_host, kind(message)) {
+            _ if session.is_empty() => {}
+            (true, "session.start") => {
+                self.started.insert(session.to_owned());
+                self.open.insert(session.to_owned());
+            }
+            // What is missing behind its end is owed by no one.
+            (true, "session.close") | (false, "session.closed") if self.started.contains(session) => {
+                self.open.remove(session);
+            }
+            _ if !self.started.contains(session) => {
+                self.sessions.insert(session.to_owned());
+            }
+            _ => {}
+        }
+    }
+
+    fn is_left_out(&self, message: &Message) -> bool {
+        match session(message) {
+            // A message of the pipe may answer one that is missing.
+            "" => self.has_gap,
+            session => self.sessions.contains(session),
+        }
+    }
+}
+
+/// The session that a message names, or the empty text.
+pub(super) fn session(message: &Message) -> &str {
+    message.get("session_id").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The type of a message, or the empty text.
+pub(super) fn kind(message: &Message) -> &str {
+    message.get("type").and_then(Value::as_str).unwrap_or_default()
+}
+
+impl Script {
+    /// Reads one run of an adapter out of a log: this one, or the first. Of an incomplete log, the sessions that are whole.
+    ///
+    /// # Errors
+    /// When the log cannot be read, has no such run, or is incomplete and `is_partial` does not allow that.
+    pub(super) fn read(path: &Path, process: Option<u32>, is_partial: bool) -> Result<Self, Fault> {
+        let mut reader = Reader::new(BufReader::new(open(path)?));
+        let mut runs = BTreeMap::<u32, (Self, Missing)>::new();
+        // What is missing of every run, those included that begin later.
+        let (mut of_all, mut cut_sessions) = (None, Vec::new());
+        let mut unread = None;
+        while let Some(entry) = reader.next()? {
+            if let Some(why) = unread.take() {
+                of_all.get_or_insert(why);
+                runs.values_mut().for_each(|(_, missing)| missing.gap(String::new));
+            }
+            let record = match entry {
+                Entry::Record(record) => record,
+                Entry::Unreadable { line, reason, .. } => {
+                    unread = Some(format!("line {line} cannot be read: {reason}"));
+                    continue;
+                }
+            };
+            let mut run = record.process.map(|process| runs.entry(process).or_default());
+            match (&record.event, &mut run) {
+                (RecordEvent::Header(header), _) if !header.complete => {
+                    of_all.get_or_insert_with(|| match header.file {
+                        1 => "it does not keep whole lines".to_owned(),
+                        _ => "its beginning is in an older file".to_owned(),
+                    });
+                    cut_sessions.extend(header.sessions.clone());
+                }
+                (RecordEvent::Dropped { lines, .. }, Some((_, missing))) => {
+                    missing.gap(|| format!("{lines} lines are missing"));
+                }
+                (RecordEvent::Dropped { lines, .. }, None) => {
+                    of_all.get_or_insert_with(|| format!("{lines} lines are missing"));
+                    runs.values_mut().for_each(|(_, missing)| missing.gap(String::new));
+                }
+                (RecordEvent::Host { text } | RecordEvent::Adapter { text, .. }, Some((_, missing)))
+                    if text.omitted > 0 =>
+                {
+                    let why = || format!("{} bytes of a line are left out", text.omitted);
+                    match &record.session {
+                        Some(session) => missing.of_session(session, why),
+                        None => missing.gap(why),
+                    }
+                }
+                (RecordEvent::Host { text }, Some((script, missing))) => {
+                    let line = text.bytes();
+                    let message: Message = serde_json::from_slice(&line).unwrap_or_default();
+                    missing.follow(&message, true);
+                    script.steps.push(Step::Host { line, message });
+                }
+                (RecordEvent::Adapter { text, .. }, Some((script, missing))) => {
+                    // What is no message is not compared.
+                    if let Ok(message) = serde_json::from_slice(&text.bytes()) {
+                        missing.follow(&message, false);
+                        script.steps.push(Step::Adapter(message));
+                    }
+                }
+                (RecordEvent::StdinClosed, Some((script, _))) => script.steps.push(Step::StdinClosed),
+                (RecordEvent::StdoutEnded, Some((script, _))) => script.is_ended = true,
+                _ => {}
+            }
+        }
+        let nothing = || match process {
+            Some(process) => anyhow!("{} has no run {process} of an adapter", path.display()),
+            None => anyhow!("no adapter runs in {}", path.display()),
+        };
+        let chosen = process.or_else(|| runs.keys().next().copied());
+        let (number, (mut script, mut missing)) =
+            chosen.and_then(|number| runs.remove_entry(&number)).ok_or_else(|| Fault::usage(nothing()))?;
+        let own = cut_sessions.into_iter().filter(|open| open.process == number);
+        missing.sessions.extend(own.map(|open| open.session));
+        missing.has_gap |= of_all.is_some();
+        let Some(why) = of_all.or(missing.why.take()) else { return Ok(script) };
+        if !is_partial {
+            let error = anyhow!("{} is incomplete: {why}", path.display());
+            return Err(Fault::usage(error).next("--partial takes the sessions that are whole"));
+        }
+        script.steps.retain(|step| match step {
+            Step::Host { message, .. } | Step::Adapter(message) => !missing.is_left_out(message),
+            Step::StdinClosed => true,
+        });
+        script.left_out = missing.sessions.len();
+        Ok(script)
+    }
+}
