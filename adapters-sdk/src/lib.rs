@@ -25,7 +25,7 @@
 //! - [`Adapter`] is what an author writes; [`Turn`], [`Session`] and [`Input`] are what the author gets.
 //! - [`Program`] and [`serve_stdio`] run an adapter as a process; [`serve`] and [`Server`] over any streams.
 //! - [`SystemPrompt`] puts a system prompt together from bounded sections; [`skill`] puts a skill into an input.
-//! - [`template`] fills prompt templates.
+//! - [`SessionParams`] is what a conversation is resumed with; [`template`] fills prompt templates.
 //! - [`preview`] shows texts and tool calls in short.
 //! - [`testing`] is a host in memory for an author's tests; [`probe`] is what the conformance suite asks.
 //!
@@ -50,6 +50,7 @@ mod program;
 mod question;
 mod server;
 mod session;
+mod session_params;
 pub mod skill;
 mod system_prompt;
 pub mod template;
@@ -75,5 +76,6 @@ pub use program::{Program, serve_stdio, serve_stdio_async};
 pub use question::{Answer, Question};
 pub use server::{Ended, STOP_GRACE, Server, serve};
 pub use session::Session;
+pub use session_params::{OtherDirectory, SessionParams, UnreadableParams};
 pub use system_prompt::{ComposedPrompt, SectionCut, SystemPrompt};
 pub use turn::{End, Steer, ToolOutcome, Turn, file_type_of};

@@ -1,0 +1,189 @@
+//! What a conversation is resumed with: one form for every adapter, written in a turn's end and read at a session's start.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+use trunkline_protocol::{Json, Resume};
+
+/// The members that name the conversation, the first one preferred. The others are read, and never written.
+const IDS: [&str; 5] = ["native_session_id", "session_id", "sessionId", "sessionID", "session"];
+const CWD: &str = "cwd";
+/// The members for a person, as [`IDS`].
+const DISPLAY_IDS: [&str; 3] = ["display_id", "displayId", "sessionDisplayId"];
+
+/// What an adapter needs to go on with a conversation: `session_params` of a turn's end, `resume.params` of a session's start.
+///
+/// ```
+/// use trunkline_sdk::{SessionParams, protocol::Resume};
+///
+/// let params = SessionParams { cwd: Some("/srv/app".to_owned()), ..SessionParams::new("0f8a") };
+/// let resume = Resume { params: params.to_json(), ..Resume::default() };
+/// assert_eq!(SessionParams::read(&resume), Ok(Some(params)));
+/// ```
+///
+/// At a session's start:
+///
+/// ```
+/// use std::{error::Error, path::Path};
+/// use trunkline_sdk::{SessionParams, protocol::Resume};
+///
+/// fn resumed(resume: &Resume, cwd: &Path) -> Result<Option<SessionParams>, Box<dyn Error>> {
+///     let Some(params) = SessionParams::read(resume)? else { return Ok(None) };
+///     params.check_cwd(cwd)?;
+///     Ok(Some(params))
+/// }
+/// ```
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SessionParams {
+    /// The agent's own id of the conversation; never empty in what was read.
+    pub native_session_id: String,
+    /// The absolute path of the directory that the conversation was held in.
+    pub cwd: Option<String>,
+    /// What a person reads in place of the id.
+    pub display_id: Option<String>,
+    /// Members of the adapter's own, and those that are not known: they are read and written as they are.
+    pub more: Map<String, Value>,
+}
+
+impl SessionParams {
+    /// Parameters that name a conversation by the agent's own id.
+    #[must_use]
+    pub fn new(native_session_id: impl Into<String>) -> Self {
+        Self { native_session_id: native_session_id.into(), ..Self::default() }
+    }
+
+    /// Reads what a session is resumed with; nothing where it names no conversation and says nothing else.
+    ///
+    /// `resume.native_session_id` precedes what the parameters say, and parameters of another conversation are left out.
+    /// They are an object, or a text that is the id alone. The id may also stand as `session_id`, `sessionId`,
+    /// `sessionID` or `session`. A known member of another type is left out.
+    ///
+    /// # Errors
+    /// Where there are parameters, and nothing names a conversation.
+    pub fn read(resume: &Resume) -> Result<Option<Self>, UnreadableParams> {
+        let named = resume.native_session_id.clone().filter(|id| !id.is_empty());
+        let params = resume.params.as_ref().map_or(Ok(Value::Null), Json::to::<Value>);
+        let kept = match params {
+            Ok(Value::Null) => Ok(None),
+            Ok(Value::String(id)) if id.is_empty() => Ok(None),
+            Ok(Value::String(id)) => Ok(Some(Self::new(id))),
+            Ok(Value::Object(members)) if members.is_empty() => Ok(None),
+            Ok(Value::Object(members)) => Ok(Some(Self::of_members(members))),
+            Ok(Value::Bool(_) | Value::Number(_) | Value::Array(_)) => Err(Unreadable::Shape),
+            Err(_) => Err(Unreadable::Shape),
+        };
+        match (named, kept) {
+            (Some(id), Ok(Some(kept))) if kept.names(&id) => Ok(Some(Self { native_session_id: id, ..kept })),
+            (Some(id), _) => Ok(Some(Self::new(id))),
+            (None, Ok(Some(kept))) if kept.native_session_id.is_empty() => {
+                Err(UnreadableParams(Unreadable::NoId))
+            }
+            (None, Ok(kept)) => Ok(kept),
+            (None, Err(why)) => Err(UnreadableParams(why)),
+        }
+    }
+
+    fn of_members(mut members: Map<String, Value>) -> Self {
+        let mut first = |names: &[&str]| {
+            // All are taken out, so that none is written again beside the first.
+            let texts: Vec<_> = names.iter().filter_map(|name| members.remove(*name)).collect();
+            texts.into_iter().find_map(|value| match value {
+                Value::String(text) if !text.is_empty() => Some(text),
+                _ => None,
+            })
+        };
+        let (id, cwd, display_id) = (first(&IDS), first(&[CWD]), first(&DISPLAY_IDS));
+        Self { native_session_id: id.unwrap_or_default(), cwd, display_id, more: members }
+    }
+
+    /// Whether it is of the conversation of this id: parameters without an id belong to the one beside them.
+    fn names(&self, id: &str) -> bool {
+        self.native_session_id.is_empty() || self.native_session_id == id
+    }
+
+    /// The parameters as `session_params`; nothing where they name no conversation.
+    #[must_use]
+    pub fn to_json(&self) -> Option<Json> {
+        if self.native_session_id.is_empty() {
+            return None;
+        }
+        let known = [
+            (IDS[0], Some(&self.native_session_id)),
+            (CWD, self.cwd.as_ref()),
+            (DISPLAY_IDS[0], self.display_id.as_ref()),
+        ];
+        let mut members = self.more.clone();
+        for (name, text) in known {
+            if let Some(text) = text {
+                members.insert(name.to_owned(), Value::from(text.as_str()));
+            }
+        }
+        Json::of(&members).ok()
+    }
+
+    /// What a person reads: the display id, else the agent's own id.
+    #[must_use]
+    pub fn display_id(&self) -> &str {
+        self.display_id.as_deref().unwrap_or(&self.native_session_id)
+    }
+
+    /// Checks that a session which works in `cwd` may go on with the conversation: an agent keeps a conversation for its
+    /// directory, and in another one does not find it or works on the wrong project. Links are followed. Where no directory
+    /// was kept, any one fits.
+    ///
+    /// # Errors
+    /// When the conversation was held in another directory.
+    pub fn check_cwd(&self, cwd: &Path) -> Result<(), OtherDirectory> {
+        let Some(was) = self.cwd.as_deref().map(Path::new) else { return Ok(()) };
+        if resolved(was) == resolved(cwd) {
+            return Ok(());
+        }
+        Err(OtherDirectory { was: was.to_owned(), is: cwd.to_owned() })
+    }
+}
+
+fn resolved(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// The parameters name no conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnreadableParams(Unreadable);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unreadable {
+    Shape,
+    NoId,
+}
+
+impl fmt::Display for UnreadableParams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Unreadable::Shape => "`resume.params` are no object; give back what `session_params` said",
+            Unreadable::NoId => {
+                "`resume.params` have no `native_session_id`; give back what `session_params` said"
+            }
+        })
+    }
+}
+
+impl std::error::Error for UnreadableParams {}
+
+/// The conversation was held in another directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherDirectory {
+    was: PathBuf,
+    is: PathBuf,
+}
+
+impl fmt::Display for OtherDirectory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the session worked in {}, and now works in {}", self.was.display(), self.is.display())
+    }
+}
+
+impl std::error::Error for OtherDirectory {}
+
+#[cfg(test)]
+mod tests;
