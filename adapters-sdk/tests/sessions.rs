@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use trunkline_sdk::{
     Adapter, Category, Channel, ClosedReason, Description, Error, Extensions, Input, Server, Session,
-    SessionInfo, SessionStart, SessionUpdate, Status, Turn, adapter,
+    SessionInfo, SessionStart, SessionUpdate, Status, Turn, TurnComplete, adapter,
     protocol::{
-        AdapterBody, AdapterKind, FileInput, FlowPause, FlowResume, Ping, SessionClosed, SessionId, Sha256,
-        UserInput,
+        AdapterBody, AdapterKind, Context, FileInput, FlowPause, FlowResume, Ping, SessionClosed, SessionId,
+        Sha256, UserInput,
     },
     testing::{Host, Offer, Scripted, TestSession},
 };
@@ -406,5 +406,34 @@ async fn a_file_is_announced_with_its_size_and_digest_where_that_was_agreed_on()
             _ => None,
         });
         assert_eq!(file.await, said, "{extensions:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_after_a_lost_context_clears_what_was_resumed() {
+    let handler = adapter(|turn: Turn, input: Input| async move {
+        if input.content.contains("lose") {
+            let context = Some(Context::Lost);
+            turn.session().info(SessionInfo { context, ..SessionInfo::default() });
+        }
+        if input.content.contains("fail") {
+            return Err(Error::other("no"));
+        }
+        if input.content.contains("keep") {
+            turn.finish(TurnComplete { clear_session: Some(false), ..TurnComplete::default() });
+        }
+        Ok(())
+    });
+    let host = Host::start(handler.described(Description::default().resumes()));
+    let session = host.open();
+    for (input, clears) in [
+        ("go on", None),
+        ("lose it", Some(true)),
+        ("go on", None),
+        ("lose it and fail", Some(true)),
+        ("lose it and keep the old one", Some(false)),
+        ("go on", None),
+    ] {
+        assert_eq!(session.send(input).await.end.clear_session, clears, "{input}");
     }
 }

@@ -7,14 +7,17 @@ use std::{
     any::Any,
     collections::VecDeque,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 use tokio_util::sync::CancellationToken;
 use trunkline_pipe::{Key, place_large, place_large_aside};
 use trunkline_protocol::{
-    AdapterBody, AdapterKind, AdapterMessage, Category, Envelope, ErrorEvent, Extensions, FileInput, Large,
-    PermissionResponse, SessionClosed, SessionId, SessionReady, SessionStart, TooLong, ToolsAsOutput,
+    AdapterBody, AdapterKind, AdapterMessage, Category, Context, Envelope, ErrorEvent, Extensions, FileInput,
+    Large, PermissionResponse, SessionClosed, SessionId, SessionReady, SessionStart, TooLong, ToolsAsOutput,
     TurnComplete, TurnId, fit, fold, line_limit, rules::TurnStep,
 };
 
@@ -58,6 +61,8 @@ pub(crate) struct Core {
     pub(crate) wire: SharedWire,
     pub(crate) keeper: Weak<dyn Keeper>,
     login_hint: Option<Arc<str>>,
+    /// The host learned that the context is lost, and no end of a turn since: changed under the lock.
+    has_lost: AtomicBool,
     pub(super) inner: Mutex<Inner>,
 }
 
@@ -147,6 +152,7 @@ impl Core {
             wire,
             keeper,
             login_hint,
+            has_lost: AtomicBool::new(false),
             inner,
         }
     }
@@ -174,6 +180,7 @@ impl Core {
         if let Some(hint) = &self.login_hint {
             add_login_hint(&mut message.body, hint);
         }
+        self.clear_what_is_lost(&mut message.body);
         let (kind, turn_id) = (message.body.kind(), message.turn_id.clone());
         for message in fold(message, self.agreed, self.tools) {
             let Err(TooLong { bytes }) = self.write(&message) else { continue };
@@ -196,6 +203,24 @@ impl Core {
             return false;
         }
         true
+    }
+
+    /// What was lost must not be resumed again: the next end of a turn clears it, unless the author says otherwise.
+    fn clear_what_is_lost(&self, body: &mut AdapterBody) {
+        let context = match body {
+            AdapterBody::SessionInfo(info) => info.context,
+            AdapterBody::SessionReady(ready) => ready.info.context,
+            AdapterBody::TurnComplete(end) => {
+                if self.has_lost.swap(false, Relaxed) {
+                    end.clear_session.get_or_insert(true);
+                }
+                return;
+            }
+            _ => return,
+        };
+        if context == Some(Context::Lost) {
+            self.has_lost.store(true, Relaxed);
+        }
     }
 
     fn write(&self, message: &AdapterMessage) -> Result<(), TooLong> {
