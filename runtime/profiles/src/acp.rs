@@ -135,6 +135,12 @@ impl Acp {
         Ok(prepared)
     }
 
+    /// Begins a session of which is settled whether it resumes one.
+    pub(crate) fn begin(&self, session: &Session, mut options: Options) -> Conversation {
+        options.model = options.model.map(|model| self.kind().model(&model));
+        Conversation::new(self.clone(), session, options)
+    }
+
     async fn link(&self, launch: &Launch) -> Result<Arc<Link>, Error> {
         self.0.pool.link(launch, self.facts().client_files, self.common().deadlines.start).await
     }
@@ -149,9 +155,8 @@ impl Adapter for Acp {
 
     async fn start(&self, session: &Session, start: SessionStart) -> Result<Self::State, Error> {
         let mut options = Options::of(self.common(), start)?;
-        options.model = options.model.map(|model| self.kind().model(&model));
-        resume::settle(session, &mut options).await;
-        Ok(Some(Conversation::new(self.clone(), session, options)))
+        resume::settle(session, &mut options, |_| true).await;
+        Ok(Some(self.begin(session, options)))
     }
 
     async fn update(

@@ -124,7 +124,8 @@ impl Codex {
         let common = self.settings.common();
         let asked_env = start.env.clone().unwrap_or_default();
         let mut options = Options::of(&common, start)?;
-        resume::settle(session, &mut options).await;
+        // It stands in the command line, and is not an option there.
+        resume::settle(session, &mut options, |id| !id.starts_with('-')).await;
         let policy = Policy::of(&self.settings, &options)?;
         let (launch, tool_env) = command_line::app_server(&options, &common.env, &asked_env);
         let own = asked_env.is_empty() && options.args == common.args;

@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use trunkline_sdk::protocol::{AdapterBody, Context, Log, LogStream, UsageScope};
 use trunkline_sdk::{
-    Category, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate, Status, Turn, TurnComplete,
+    Category, Error, Input, Session, SessionInfo, SessionUpdate, Status, Turn, TurnComplete,
 };
 
 use crate::agent::attachment;
@@ -134,25 +134,18 @@ impl<K: Runs> Conversation<K> {
     ///
     /// # Errors
     /// When the session asks for what the configuration does not allow, or the installed version cannot be run so.
-    pub(crate) async fn new(profile: K, session: &Session, start: SessionStart) -> Result<Self, Error> {
-        let common = profile.common();
-        let mut options = Options::of(&common, start)?;
-        resume::settle(session, &mut options).await;
-        let version = version::of(&common).await;
+    pub(crate) async fn new(profile: K, session: &Session, mut options: Options) -> Result<Self, Error> {
+        let resumed = resume::settle(session, &mut options, |id| profile.is_id(id)).await;
+        let version = version::of(&profile.common()).await;
         profile.check(&options, version)?;
         let given = Extras::of(&profile, &options);
-        let asked = options.resume.as_ref().and_then(|resume| resume.native_session_id.clone());
-        let is_asked = asked.is_some();
-        let resumed = asked.filter(|id| profile.is_id(id));
         let unproven = resumed.is_some();
         let native = match resumed {
-            Some(id) => Native::Known(id),
+            Some(resumed) => Native::Known(resumed.native_session_id),
             None => fresh(&profile, version),
         };
-        // What is not an id of the agent's cannot be known to it.
-        let context = (is_asked && !unproven).then_some(Context::Lost);
         let (native_session_id, commands) = (native.id().map(str::to_owned), given.skills.commands());
-        let info = SessionInfo { native_session_id, context, commands, ..SessionInfo::default() };
+        let info = SessionInfo { native_session_id, commands, ..SessionInfo::default() };
         if info != SessionInfo::default() {
             session.info(info);
         }
@@ -216,8 +209,7 @@ impl<K: Runs> Conversation<K> {
             && !run.stopped
             && error.failure().category == Some(Category::SessionNotFound)
         {
-            let lost = format!("{error}; a new conversation begins");
-            turn.error(Category::SessionNotFound, lost).await;
+            resume::lost(turn.session(), error).await;
             self.memory = Memory {
                 native: fresh(&self.profile, self.version),
                 unproven: false,
@@ -225,21 +217,14 @@ impl<K: Runs> Conversation<K> {
                 instructed: false,
                 instructing: false,
             };
-            turn.session().info(SessionInfo {
-                context: Some(Context::Lost),
-                native_session_id: self.memory.native.id().map(str::to_owned),
-                ..SessionInfo::default()
-            });
+            self.tell_native(turn.session());
             let prompt = self.prompt(&turn, &input, is_call).await?;
             run = self.run(&turn, &prompt).await;
         }
         if run.end.is_err() && !run.told && matches!(self.memory.native, Native::Chosen(_)) {
             // Whether the agent has made it is not known, and one that has refuses to make it again.
             self.memory.native = fresh(&self.profile, self.version);
-            turn.session().info(SessionInfo {
-                native_session_id: self.memory.native.id().map(str::to_owned),
-                ..SessionInfo::default()
-            });
+            self.tell_native(turn.session());
         }
         let mut end = run.end?;
         if let Some(usage) = end.usage.take() {
@@ -249,9 +234,14 @@ impl<K: Runs> Conversation<K> {
             }
         }
         end.native_session_id = self.memory.native.id().map(str::to_owned);
-        end.session_params = self.options.session_params(self.memory.native.id());
+        end.session_params = self.memory.native.id().and_then(|id| self.options.session_params(id).to_json());
         self.report.finish(turn, end, self.options.model.as_deref()).await;
         Ok(())
+    }
+
+    fn tell_native(&self, session: &Session) {
+        let native_session_id = self.memory.native.id().map(str::to_owned);
+        session.info(SessionInfo { native_session_id, ..SessionInfo::default() });
     }
 
     /// What the agent is sent: the input through the template, with its files by their paths; before the first one the

@@ -17,7 +17,7 @@ use self::conversation::Conversation;
 use crate::agent::options::Options;
 use crate::agent::settings::settings;
 use crate::agent::started::started;
-use crate::agent::{describe, diagnose, mcp, model, resume};
+use crate::agent::{describe, diagnose, mcp, model, native_id, resume};
 
 settings! {
     /// The configuration, key `pi`.
@@ -58,7 +58,8 @@ impl Adapter for PiAdapter {
             let why = "pi has no MCP servers: leave `mcp_servers` out, or choose another agent";
             return Err(Error::other(why));
         }
-        resume::settle(session, &mut options).await;
+        // pi takes a path as well, and would open whatever file is there.
+        resume::settle(session, &mut options, native_id::is_uuid).await;
         Conversation::new(session, self.settings.clone(), options).map(Some)
     }
 

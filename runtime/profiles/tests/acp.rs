@@ -406,6 +406,7 @@ fn a_session_is_resumed_and_its_history_told_only_if_that_is_asked() {
         assert_eq!((turn.text().as_str(), turn.status()), ("now", "completed"));
         assert!(of(&turn, "session.info").iter().any(|info| info["context"] == "lost"));
         assert!(of(&turn, "error").iter().any(|error| error["category"] == "session_not_found"));
+        assert_eq!(turn.end["clear_session"], true);
         adapter.end();
     }
 }

@@ -328,6 +328,7 @@ fn an_unknown_thread_is_begun_afresh_and_a_known_one_is_kept() {
         assert_eq!(turn.status(), "completed");
         let told = turn.of("session.info").iter().any(|info| info["context"] == context);
         assert!(told, "{context}: {:?}", turn.0);
+        assert_eq!(turn.last()["clear_session"] == true, context == "lost");
     }
 }
 
@@ -422,6 +423,7 @@ fn a_version_without_an_app_server_is_driven_by_exec() {
     let turn = hub.turn("b", "hello");
     assert_eq!(turn.status(), "completed");
     assert!(turn.of("session.info").iter().any(|info| info["context"] == "lost"), "{:?}", turn.0);
+    assert_eq!(turn.last()["clear_session"], true);
 }
 
 #[test]

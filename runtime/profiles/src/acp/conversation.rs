@@ -94,7 +94,7 @@ impl Conversation {
     pub(crate) fn new(acp: Acp, session: &Session, options: Options) -> Self {
         let resume = options.resume.as_ref();
         let history = resume.is_some_and(|resume| resume.history == Some(true));
-        let native = resume.and_then(|resume| resume.native_session_id.clone()).filter(|id| !id.is_empty());
+        let native = resume.and_then(|resume| resume.native_session_id.clone());
         let report = Report::new(options.tool_loop);
         let mut conversation = Self {
             acp,
@@ -196,7 +196,7 @@ impl Conversation {
         self.rest(opened, went.is_mute);
         let mut end = went.end?;
         self.has_answered |= end.status == Some(Status::Completed);
-        end.session_params = self.options.session_params(Some(&native));
+        end.session_params = self.options.session_params(&native).to_json();
         end.native_session_id = Some(native);
         self.report.finish(turn, end, self.options.model.as_deref()).await;
         Ok(())

@@ -22,6 +22,7 @@ use super::session::AcpSession;
 use super::translate::{Reader, UpdateEvent, When};
 use crate::agent::mcp;
 use crate::agent::options::Options;
+use crate::agent::resume;
 use crate::agent::rpc::CallError;
 use crate::agent::skills::Roster;
 
@@ -102,12 +103,7 @@ impl Opening {
                     // What is sent of the other is not this session's.
                     inbox = Arc::new(Inbox::default());
                     reader = Reader::new(link.initialized.quirks).with_skills(skills.commands());
-                    self.warn(
-                        Category::SessionNotFound,
-                        format!("session {native} cannot be resumed ({why}); a new one begins, which knows nothing of it"),
-                    )
-                    .await;
-                    self.tell(SessionInfo { context: Some(Context::Lost), ..SessionInfo::default() });
+                    resume::lost(&self.session, format!("session {native} cannot be resumed ({why})")).await;
                     let (id, answer) = self.new_session(&link, &inbox).await?;
                     (id, answer, true)
                 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use trunkline_redact::HeldSecrets;
 use trunkline_sdk::protocol::{Resume, SystemPromptMode};
-use trunkline_sdk::{Error, Json, Session, SessionStart, template};
+use trunkline_sdk::{Error, Json, Session, SessionParams, SessionStart, template};
 
 use super::deadlines::Deadlines;
 use super::launch::Launch;
@@ -128,8 +128,9 @@ impl Options {
     }
 
     /// What goes on with the conversation that the agent calls so: its id and where it works.
-    pub(crate) fn session_params(&self, native: Option<&str>) -> Option<Json> {
-        Json::of(&json!({ "native_session_id": native?, "cwd": self.work_dir()? })).ok()
+    pub(crate) fn session_params(&self, native: &str) -> SessionParams {
+        let cwd = self.work_dir().and_then(|cwd| cwd.into_os_string().into_string().ok());
+        SessionParams { cwd, ..SessionParams::new(native) }
     }
 
     /// What the agent is sent for an input, but for its files.

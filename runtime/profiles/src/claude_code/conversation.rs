@@ -6,23 +6,25 @@ pub(super) use self::serve::of_error;
 
 use std::sync::Arc;
 
-use serde_json::json;
-use trunkline_sdk::protocol::Context;
-use trunkline_sdk::{Category, Error, Input, Json, Session, SessionInfo, SessionUpdate, Turn, TurnComplete};
+use serde_json::{Value, json};
+use trunkline_sdk::{Category, Error, Input, Session, SessionInfo, SessionUpdate, Turn, TurnComplete};
 use uuid::Uuid;
 
 use super::command_line::{self, Begin, Mode};
 use super::config::ClaudeCode;
 use super::given::Given;
-use super::native::{amount, text};
+use super::native::text;
 use super::process::{IdleProcess, RunningProcess};
 use super::turn::Memory;
 use super::usage::Total;
 use crate::agent::failure;
 use crate::agent::options::Options;
 use crate::agent::report::Report;
-use crate::agent::resume::Resumed;
+use crate::agent::resume;
 use crate::agent::version::{self, Version};
+
+/// The member of `session_params` with what the conversation has cost so far, in US dollars: claude tells totals.
+const COST: &str = "cost_usd";
 
 /// One session.
 pub(crate) struct Conversation {
@@ -31,8 +33,6 @@ pub(crate) struct Conversation {
     options: Options,
     given: Given,
     memory: Memory,
-    /// Whether what the host resumed with holds no more.
-    clear_session: bool,
     version: Option<Version>,
     report: Report,
     idle: Option<IdleProcess>,
@@ -45,45 +45,28 @@ impl Conversation {
         settings: Arc<ClaudeCode>,
         mut options: Options,
     ) -> Result<Self, Error> {
-        let resumed = options.resume.take().and_then(|resume| Resumed::of(&resume));
+        let resumed = resume::settle(session, &mut options, |id| Uuid::try_parse(id).is_ok()).await;
         let mut warnings = Vec::new();
-        let mut lost = None;
-        let mut native = None;
-        let mut cost = Total::NEW;
-        if let Some(resumed) = resumed {
-            match why_not(&resumed, &mut options) {
-                None => {
-                    cost = amount(&resumed.kept, "cost_usd").map_or(Total::UNKNOWN, |cost| Total(Some(cost)));
-                    native = Some(resumed.native);
-                }
-                why => lost = why,
-            }
-        }
-        let has_begun = native.is_some();
+        let has_begun = resumed.is_some();
+        let cost = resumed.as_ref().map_or(Total::NEW, |resumed| {
+            let cost = resumed.more.get(COST).and_then(Value::as_f64).filter(|cost| *cost >= 0.0);
+            cost.map_or(Total::UNKNOWN, |cost| Total(Some(cost)))
+        });
+        let native = resumed.map_or_else(|| Uuid::new_v4().to_string(), |resumed| resumed.native_session_id);
         let given = Given::new(&settings, &options, session.id().as_str(), &mut warnings)?;
         // What is wrong with the options is reported before anything is asked of the session.
         command_line::launch(&settings, &options, None, Begin::New(""), &given.files(), |_| false)?;
-        let mut conversation = Self {
+        let conversation = Self {
             session: session.clone(),
             report: Report::new(options.tool_loop),
             settings,
             options,
             given,
-            memory: Memory {
-                has_begun,
-                resumes: has_begun,
-                cost,
-                ..Memory::new(native.unwrap_or_else(|| Uuid::new_v4().to_string()))
-            },
-            clear_session: false,
+            memory: Memory { has_begun, resumes: has_begun, cost, ..Memory::new(native) },
             version: None,
             idle: None,
         };
-        if let Some(why) = lost {
-            conversation.forget(&why).await;
-        } else {
-            session.info(conversation.memory.info());
-        }
+        session.info(conversation.memory.info());
         if conversation.settings.is_dangerous() {
             warnings.push("claude runs every tool without asking: `dangerous` is configured".to_owned());
         }
@@ -103,16 +86,12 @@ impl Conversation {
 
     /// What every end of a turn tells.
     fn completed(&mut self, end: TurnComplete) -> TurnComplete {
-        let params = json!({
-            "native_session_id": self.memory.native,
-            "cwd": self.options.work_dir(),
-            "cost_usd": self.memory.cost.0,
-        });
+        let mut params = self.options.session_params(&self.memory.native);
+        params.more.extend(self.memory.cost.0.map(|cost| (COST.to_owned(), cost.into())));
         TurnComplete {
             provider: None,
             native_session_id: Some(self.memory.native.clone()),
-            session_params: Json::of(&params).ok(),
-            clear_session: std::mem::take(&mut self.clear_session).then_some(true),
+            session_params: params.to_json(),
             ..end
         }
     }
@@ -235,22 +214,13 @@ impl Conversation {
     async fn forget(&mut self, why: &str) {
         let (model, mode) = (self.memory.model.take(), self.memory.mode.take());
         self.memory = Memory { model, mode, ..Memory::new(Uuid::new_v4().to_string()) };
-        self.clear_session = true;
-        self.session.info(SessionInfo { context: Some(Context::Lost), ..self.memory.info() });
-        self.warn(format!("{why}; the conversation begins anew")).await;
+        resume::lost(&self.session, why).await;
+        self.session.info(self.memory.info());
     }
 
     async fn warn(&self, message: String) {
         self.session.emit(failure::warning(Category::Other, message)).await;
     }
-}
-
-/// Why claude cannot go on with what a session is resumed with; nothing where it may.
-fn why_not(resumed: &Resumed, options: &mut Options) -> Option<String> {
-    if Uuid::try_parse(&resumed.native).is_err() {
-        return Some("what was to be resumed is not an id of claude's".to_owned());
-    }
-    resumed.why_not(options)
 }
 
 #[cfg(test)]

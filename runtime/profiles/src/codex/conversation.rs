@@ -21,6 +21,7 @@ use crate::agent::launch::Launch;
 use crate::agent::model;
 use crate::agent::options::Options;
 use crate::agent::report::Report;
+use crate::agent::resume;
 use crate::agent::rpc::CallError;
 
 /// How long the app server may take for a request that asks no model, where no longest start is configured.
@@ -87,8 +88,6 @@ impl Drop for Link {
 enum Begun {
     New,
     Resumed,
-    /// The thread to go on with is unknown; a new one was begun.
-    Afresh,
 }
 
 impl Thread {
@@ -137,12 +136,11 @@ impl Thread {
         let start = self.options.deadlines.start;
         let server = pool.server(&self.launch, self.stay, start).await?;
         let first = self.id.is_some() && self.options.resume.is_some();
-        let (link, started, begun) = self.open(&server).await?;
+        let (link, started, begun) = self.open(&server, session).await?;
         self.learn(&started, session);
         let context = match begun {
             Begun::New => None,
             Begun::Resumed => first.then_some(Context::Kept),
-            Begun::Afresh => Some(Context::Lost),
         };
         self.models = Some(models::tell(&server, session));
         let history = self.options.resume.take().and_then(|resume| resume.history) == Some(true);
@@ -154,15 +152,21 @@ impl Thread {
         Ok(link)
     }
 
-    async fn open(&mut self, server: &Arc<Server>) -> Result<(Arc<Link>, Value, Begun), Error> {
+    async fn open(
+        &mut self,
+        server: &Arc<Server>,
+        session: &Session,
+    ) -> Result<(Arc<Link>, Value, Begun), Error> {
         let deadline = Some(self.options.deadlines.start.unwrap_or(ANSWER));
-        let mut begun = Begun::New;
         if let Some(id) = self.id.clone().filter(|_| self.spoken) {
             let link = Link::new(server.clone(), id.clone());
             self.translator = Translator::default();
             match server.peer.call("thread/resume", &self.thread.resume(&id), deadline).await {
                 Ok(started) => return Ok((link, started, Begun::Resumed)),
-                Err(error) if is_unknown(&error) => begun = Begun::Afresh,
+                Err(error) if is_unknown(&error) => {
+                    self.id = None;
+                    resume::lost(session, error.error("codex did not resume the thread")).await;
+                }
                 Err(error) => return Err(error.error("codex did not resume the thread")),
             }
         }
@@ -192,7 +196,7 @@ impl Thread {
         self.translator = Translator::fresh();
         self.id = Some(id.clone());
         self.spoken = false;
-        Ok((Link::new(server.clone(), id), started, begun))
+        Ok((Link::new(server.clone(), id), started, Begun::New))
     }
 
     /// What Codex says of the thread, and what a resumed thread must be told again.

@@ -27,6 +27,7 @@ use crate::agent::model;
 use crate::agent::options::Options;
 use crate::agent::process::{Agent, Ended, Stdin};
 use crate::agent::report::Report;
+use crate::agent::resume;
 use crate::agent::system_prompt::{self, PromptFile};
 use crate::agent::turn::{self, Dialect, Engine, Finish, How, LineOut, Out};
 use crate::agent::version::Version;
@@ -80,10 +81,8 @@ impl Exec {
         mut warnings: Vec<String>,
     ) -> Result<Self, Error> {
         SINCE.need("exec --json", "this profile", version)?;
-        let named = options.resume.take().and_then(|resume| resume.native_session_id);
-        let asked = named.is_some();
-        // It stands in the command line, and is not an option there.
-        let id = named.filter(|id| !id.starts_with('-'));
+        let id = options.resume.take().and_then(|resume| resume.native_session_id);
+        let asked = id.is_some();
         let mut lines = Lines::default();
         if id.is_none() {
             lines.translator = Translator::fresh();
@@ -169,7 +168,7 @@ impl Exec {
                 self.thread.asked = false;
                 exit = None;
                 self.thread.lines.translator = Translator::fresh();
-                session.info(SessionInfo { context: Some(Context::Lost), ..SessionInfo::default() });
+                resume::lost(&session, "codex does not know the thread").await;
                 match self.run(&turn, &text, &images, &mut exit).await {
                     Ok(Outcome::Ended(end)) => end,
                     Ok(Outcome::Unknown) => Err(Error::new(
@@ -197,7 +196,11 @@ impl Exec {
             exit_code: exit.as_ref().and_then(|ended: &Ended| ended.exit.code).filter(|code| *code != 0),
             signal: exit.as_ref().and_then(|ended| ended.exit.signal),
             native_session_id: self.thread.id.clone(),
-            session_params: self.options.session_params(self.thread.id.as_deref()),
+            session_params: self
+                .thread
+                .id
+                .as_deref()
+                .and_then(|id| self.options.session_params(id).to_json()),
             ..TurnComplete::default()
         };
         self.report.finish(turn, end, None).await;

@@ -46,7 +46,7 @@ pub(super) async fn run(turn: Turn, input: Vec<Value>, thread: &mut Thread, link
         model: thread.model.clone(),
         provider: thread.provider.clone(),
         native_session_id: Some(link.thread.clone()),
-        session_params: thread.options.session_params(Some(&link.thread)),
+        session_params: thread.options.session_params(&link.thread).to_json(),
         ..end
     };
     thread.report.finish(turn, end, None).await;

@@ -12,7 +12,7 @@ use crate::agent::mcp::McpServer;
 use crate::agent::options::Options;
 use crate::agent::skills::Roster;
 use crate::agent::version::Version;
-use crate::agent::{describe, diagnose, native_id};
+use crate::agent::{describe, diagnose, native_id, resume};
 
 /// What every agent that runs once a turn is given besides what every wrapped agent is.
 const HONOURED: [&str; 2] = ["resume", "skills"];
@@ -95,14 +95,16 @@ impl<K: Runs> Adapter for ByTransport<K> {
     }
 
     async fn start(&self, session: &Session, start: SessionStart) -> Result<Self::State, Error> {
+        let mut options = Options::of(&self.profile.common(), start)?;
+        resume::settle(session, &mut options, |_| true).await;
         if self.profile.facts().transport == Transport::Acp {
             // The session begins to open while the version is asked: most speak ACP.
-            let state = self.acp.start(session, start.clone()).await?;
+            let state = self.acp.begin(session, options.clone());
             if self.acp.is_spoken().await {
-                return Ok(State::Acp(Box::new(state)));
+                return Ok(State::Acp(Box::new(Some(state))));
             }
         }
-        let conversation = Conversation::new(self.profile.clone(), session, start).await?;
+        let conversation = Conversation::new(self.profile.clone(), session, options).await?;
         Ok(State::Json(Box::new(conversation)))
     }
 

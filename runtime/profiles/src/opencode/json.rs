@@ -235,6 +235,9 @@ fn error(error: &Value) -> Error {
         let hint = "the agent asked for a permission that this mode cannot ask for; use `transport: \"acp\"`";
         return failure::of(Category::PermissionDenied, format!("{message}; {hint}"), None);
     }
+    if failure::is_unknown_session(message) {
+        return failure::of(Category::SessionNotFound, message, None);
+    }
     let http = count(error, "/data/statusCode").and_then(|code| u16::try_from(code).ok());
     failure::failed(message, http)
 }

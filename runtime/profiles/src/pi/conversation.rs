@@ -13,10 +13,10 @@ use super::{Pi, command_line};
 use crate::agent::attachment::{self, Image, Native};
 use crate::agent::deadlines::{Watch, late};
 use crate::agent::failure;
-use crate::agent::native_id;
 use crate::agent::options::Options;
 use crate::agent::process::{Agent, InputClosed, Stdin, explained};
 use crate::agent::report::Report;
+use crate::agent::resume;
 use crate::agent::skills::{self, CommandStyle, Skill};
 use crate::agent::system_prompt::PromptFile;
 use crate::agent::turn::{self, Engine, Finish, How, Pipe};
@@ -51,14 +51,9 @@ impl Conversation {
     /// # Errors
     /// When the instructions cannot be written down.
     pub(super) fn new(session: &Session, settings: Pi, options: Options) -> Result<Self, Error> {
-        let asked = options.resume.as_ref().and_then(|resume| resume.native_session_id.clone());
-        let is_asked = asked.is_some();
-        // pi takes a path as well, and would open whatever file is there.
-        let native = asked.filter(|id| native_id::is_uuid(id));
-        if is_asked {
-            let context = native.is_none().then_some(Context::Lost);
-            let native_session_id = native.clone();
-            session.info(SessionInfo { native_session_id, context, ..SessionInfo::default() });
+        let native = options.resume.as_ref().and_then(|resume| resume.native_session_id.clone());
+        if native.is_some() {
+            session.info(SessionInfo { native_session_id: native.clone(), ..SessionInfo::default() });
         }
         let (skills, problems) = skills::parse(&options.skills);
         for problem in problems {
@@ -138,7 +133,8 @@ impl Conversation {
                 }
                 let mut end = end?;
                 end.native_session_id.clone_from(&self.native);
-                end.session_params = self.options.session_params(self.native.as_deref());
+                let params = self.native.as_deref().map(|id| self.options.session_params(id));
+                end.session_params = params.and_then(|params| params.to_json());
                 self.report.finish(turn, end, self.options.model.as_deref()).await;
                 Ok(())
             }
@@ -182,13 +178,9 @@ impl Conversation {
             Err(error)
                 if self.native.is_some() && error.failure().category == Some(Category::SessionNotFound) =>
             {
-                let lost = format!("{error}; a new conversation begins");
-                turn.error(Category::SessionNotFound, lost).await;
+                resume::lost(turn.session(), error).await;
                 (self.native, self.unproven) = (None, false);
-                self.start(turn.session()).await?;
-                let lost = SessionInfo { context: Some(Context::Lost), ..SessionInfo::default() };
-                turn.session().info(lost);
-                Ok(())
+                self.start(turn.session()).await
             }
             done => done,
         }

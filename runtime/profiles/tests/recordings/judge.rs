@@ -56,6 +56,10 @@ impl Judge<'_> {
         {
             self.wrong.push(format!("context {:?} instead of {context:?}", seen.context));
         }
+        let first = seen.turns.first().and_then(|turn| turn.complete.as_ref());
+        if seen.context.as_deref() == Some("lost") && first.is_some_and(|end| end["clear_session"] != true) {
+            self.wrong.push("the first end after a lost context does not clear what was resumed".to_owned());
+        }
         if session.turns.len() != seen.turns.len() && seen.closed.is_none() {
             self.wrong.push(format!("{} turns instead of {}", seen.turns.len(), session.turns.len()));
         }

@@ -149,6 +149,7 @@ fn a_session_that_the_agent_does_not_know_begins_anew() {
         .open_with("s", json!({ "resume": { "native_session_id": "11111111-2222-4333-8444-555555555555" } }));
     let turn = adapter.send("s", "hello");
     assert_eq!((turn.status(), told(&turn.messages)), ("completed", vec!["lost".into(), "output".into()]));
+    assert_eq!(turn.end["clear_session"], true);
     assert!(turn.text().starts_with("Be brief.~~hello|") && turn.text().contains("--session-id"));
     // Also one that the agent has made and did not keep.
     let turn = adapter.send("s", "again");

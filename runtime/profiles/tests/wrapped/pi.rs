@@ -143,6 +143,7 @@ fn a_session_that_the_agent_does_not_know_begins_anew() {
         let infos = turn.messages.iter().filter(|message| message["type"] == "session.info");
         let contexts: Vec<_> = infos.filter_map(|info| info["context"].as_str()).collect();
         assert_eq!(contexts, ["lost"]);
+        assert_eq!(turn.end["clear_session"], true);
         cli.gone();
         adapter.sees_no_agent();
     }

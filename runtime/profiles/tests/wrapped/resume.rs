@@ -6,8 +6,21 @@ use crate::cli::Cli;
 
 const ID: &str = "11111111-2222-4333-8444-555555555555";
 
-/// Opens a session in the directory `/`, resumed with what a turn in another one gave, and says something. What the host was
-/// told at once, and what the agent heard.
+/// Every wrapped agent, in each of its ways.
+fn each(check: impl Fn(&str, &Value)) {
+    for profile in ["acp", "claude-code", "gemini-cli", "github-copilot", "kilo-code", "opencode", "pi"] {
+        check(profile, &json!({}));
+    }
+    for profile in ["gemini-cli", "github-copilot", "kilo-code", "opencode"] {
+        check(profile, &json!({ "transport": "json" }));
+    }
+    for transport in ["app-server", "exec"] {
+        check("codex", &json!({ "transport": transport }));
+    }
+}
+
+/// Opens a session in the directory `/`, resumed with what a turn in another one gave, and says something: the conversation
+/// is lost, with a reason, and the agent never hears its id.
 #[track_caller]
 fn resumed_elsewhere(profile: &str, more: &Value) {
     let cli = Cli::new(r#"echo "$*" >> "$HERE/heard"; read -r line; echo "$line" >> "$HERE/heard"; exit 1"#);
@@ -40,32 +53,56 @@ fn resumed_elsewhere(profile: &str, more: &Value) {
 }
 
 #[test]
-fn agents_over_acp_lose_what_was_held_elsewhere() {
-    for profile in ["acp", "gemini-cli", "github-copilot", "kilo-code", "opencode"] {
-        resumed_elsewhere(profile, &json!({}));
+fn what_was_held_elsewhere_is_lost() {
+    each(resumed_elsewhere);
+}
+
+/// Why nothing goes on with these parameters, which must be told with `context: lost`.
+#[track_caller]
+fn reason(profile: &str, more: &Value, params: &Value) -> String {
+    let cli = Cli::new("exit 1");
+    let mut adapter = cli.adapter(profile, more);
+    adapter.open_with("s", json!({ "cwd": "/", "resume": { "params": params } }));
+    let mut lost = 0;
+    let reason = loop {
+        let message = adapter.next("s");
+        lost += usize::from(message["context"] == "lost");
+        if message["type"] == "error" {
+            break message["message"].as_str().unwrap().to_owned();
+        }
+    };
+    assert_eq!(lost, 1, "{profile}: {reason}");
+    adapter.end();
+    reason
+}
+
+#[test]
+fn parameters_that_name_no_conversation_are_lost_with_a_reason() {
+    each(|profile, more| {
+        let reason = reason(profile, more, &json!([1]));
+        assert!(reason.contains("`resume.params` are no object"), "{profile}: {reason}");
+    });
+}
+
+#[test]
+fn the_parameters_alone_are_enough_in_each_of_their_forms() {
+    let says = r#"case "$*" in *"$ID"*) ;; *) echo 'Session not found' >&2; exit 1;; esac
+        cat > /dev/null; echo '{"type":"text","sessionID":"'"$ID"'","part":{"text":"known"}}'
+        echo '{"type":"step_finish","sessionID":"'"$ID"'","part":{"reason":"stop"}}'"#;
+    let cli = Cli::new(&format!("ID=ses_1\n{says}"));
+    let mut adapter = cli.adapter("kilo-code", &json!({ "transport": "json" }));
+    for (session, params) in [
+        ("a", json!({ "native_session_id": "ses_1", "cwd": "/", "workspace_id": "w" })),
+        ("b", json!({ "sessionId": "ses_1" })),
+        ("c", json!("ses_1")),
+    ] {
+        adapter.open_with(session, json!({ "cwd": "/", "resume": { "params": params } }));
+        let turn = adapter.send(session, "hello");
+        assert_eq!((turn.status(), turn.text().as_str()), ("completed", "known"), "{}", turn.error());
+        let contexts: Vec<_> =
+            turn.messages.iter().filter_map(|message| message["context"].as_str()).collect();
+        assert_eq!((contexts, &turn.end["clear_session"]), (vec!["kept"], &Value::Null));
+        assert_eq!(turn.end["session_params"], json!({ "native_session_id": "ses_1", "cwd": "/" }));
     }
-}
-
-#[test]
-fn agents_that_run_once_a_turn_lose_what_was_held_elsewhere() {
-    for profile in ["gemini-cli", "github-copilot", "kilo-code", "opencode"] {
-        resumed_elsewhere(profile, &json!({ "transport": "json" }));
-    }
-}
-
-#[test]
-fn claude_loses_what_was_held_elsewhere() {
-    resumed_elsewhere("claude-code", &json!({}));
-}
-
-#[test]
-fn codex_loses_what_was_held_elsewhere() {
-    for transport in ["app-server", "exec"] {
-        resumed_elsewhere("codex", &json!({ "transport": transport }));
-    }
-}
-
-#[test]
-fn pi_loses_what_was_held_elsewhere() {
-    resumed_elsewhere("pi", &json!({}));
+    adapter.end();
 }

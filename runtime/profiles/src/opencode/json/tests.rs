@@ -112,6 +112,9 @@ fn failures_have_their_category() {
     let denied = r#"{"type":"error","error":"run ended with an auto-rejected permission; pass --auto"}"#;
     assert_eq!(category(denied, 1, ""), "permission_denied");
     assert_eq!(category("", 1, "\u{1b}[91mError: \u{1b}[0mSession not found"), "session_not_found");
+    let gone =
+        r#"{"type":"error","error":{"name":"NotFoundError","data":{"message":"Session not found: ses_1"}}}"#;
+    assert_eq!(category(gone, 1, ""), "session_not_found");
     assert_eq!(category("", 0, ""), "process_exit");
     let cut = r#"{"type":"step_finish","part":{"reason":"other","tokens":{"input":0}}}"#;
     assert_eq!(category(cut, 0, ""), "overloaded");
