@@ -4,11 +4,14 @@
 mod program;
 
 use std::{
+    path::PathBuf,
     process::{Command, ExitStatus},
     time::{Duration, Instant},
 };
 
 use program::{NODE, PYTHON, Program, command, rust};
+use rustix::process::{Pid, Signal, kill_process};
+use trunkline_testing::skipped;
 
 /// How long a hub may take with both interpreters, on a busy machine.
 const RUN: Duration = Duration::from_secs(60);
@@ -73,4 +76,61 @@ fn rust_denies_without_a_terminal() {
     }
     assert_eq!(lines.iter().filter(|line| line.contains(" end: completed ")).count(), 4, "{lines:?}");
     assert_eq!(status.code(), Some(0));
+}
+
+/// Kills the host of this hub in its first turn, and holds it to what it prints then.
+fn comes_back_after_a_kill(hub: &mut Command) {
+    let Some(trunkline) = trunkline() else { return };
+    let journal = tempfile::tempdir().expect("a folder");
+    let texts = ["/sleep 300", "hello again"];
+    let serve = ["serve", "--adapter", "python3 python/echo.py", "--journal"];
+    hub.args(texts).arg("--").arg(trunkline).args(serve).arg(journal.path());
+    let mut hub = Program::start(hub).expect("it starts; `cargo build --examples` builds the one in Rust");
+    let deadline = Instant::now() + RUN;
+    let line = || String::from_utf8(hub.line(deadline).expect("it goes on")).expect("UTF-8");
+    let host = line();
+    let host = host.strip_prefix("host ").and_then(|pid| Pid::from_raw(pid.parse().ok()?));
+    let mut lines = Vec::new();
+    while !lines.last().is_some_and(|line: &String| line.contains(" turn.begin ")) {
+        lines.push(line());
+    }
+    kill_process(host.expect("the pid of its host"), Signal::KILL).expect("it runs");
+    let (rest, status) = hub.end(deadline);
+    lines.extend(rest.into_iter().map(|line| String::from_utf8(line).expect("UTF-8")));
+    assert_eq!(status.code(), Some(0), "{lines:?}");
+    assert!(lines.contains(&"known m-1".to_owned()), "what it sent again was one input: {lines:?}");
+    let entries =
+        lines.iter().filter_map(|line| Some((line.split_once(' ')?.0.parse::<usize>().ok()?, line)));
+    let (numbers, entries): (Vec<_>, Vec<_>) = entries.unzip();
+    assert_eq!(numbers, (1..=numbers.len()).collect::<Vec<_>>(), "each entry once: {lines:?}");
+    for (part, count) in [(" turn.begin ", 2), (" turn.complete", 2), (" turn.complete host_restart", 1)] {
+        assert_eq!(entries.iter().filter(|line| line.contains(part)).count(), count, "{part}: {lines:?}");
+    }
+    assert!(entries.iter().any(|line| line.ends_with(" output hello again")), "{lines:?}");
+}
+
+/// The program of the command line, which `cargo test --workspace` builds.
+fn trunkline() -> Option<PathBuf> {
+    let test = std::env::current_exe().expect("a path");
+    let program =
+        test.ancestors().nth(2).expect("tests are built in a folder of the profile's").join("trunkline");
+    if program.exists() {
+        return Some(program);
+    }
+    skipped("no program trunkline; `cargo build -p trunkline` makes it");
+    None
+}
+
+#[test]
+fn python_comes_back_after_a_kill() {
+    if PYTHON.is_here() {
+        comes_back_after_a_kill(&mut command(&["python3", "python/reconnect.py"]));
+    }
+}
+
+#[test]
+fn rust_comes_back_after_a_kill() {
+    if PYTHON.is_here() {
+        comes_back_after_a_kill(&mut rust("reconnect"));
+    }
 }
