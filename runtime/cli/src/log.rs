@@ -71,7 +71,9 @@ pub(crate) fn start(logs: &Logs, reader: Reader) -> Result<(), Fault> {
     let default = match (logs.verbose, reader) {
         // What the host warns of is shown as an event.
         (0, Reader::Person) => "warn,trunkline_host=error",
-        (0, Reader::Author) => "warn,trunkline=debug,trunkline_host=debug,trunkline::stderr=debug",
+        (0, Reader::Author) => {
+            "warn,trunkline=debug,trunkline_host=debug,trunkline_host::link::driver::lines=info"
+        }
         (0, Reader::Operator) => "warn",
         (1, _) => "info",
         (2, _) => "debug",

@@ -28,6 +28,7 @@ mod paint;
 mod screen;
 mod target;
 mod terminal;
+mod unread;
 
 fn main() -> ExitCode {
     trunkline_process::init::hook();

@@ -26,6 +26,7 @@ use crate::{
     overrides::{Overrides, assign, knows},
     paint,
     terminal::{columns, wrapped},
+    unread::Unread,
 };
 
 /// The id of the agent that `--adapter` makes.
@@ -57,6 +58,10 @@ pub(crate) struct Target {
     /// How much of each line the wire log keeps: `full`, `head` (type and ids) or `none`
     #[arg(long, value_name = "HOW_MUCH", requires = "wire_log")]
     wire_log_content: Option<Content>,
+
+    /// Whether lines that are not understood are shown as they come.
+    #[arg(skip)]
+    pub(crate) shows_unread: bool,
 
     /// What the environment chooses of it.
     #[arg(skip)]
@@ -353,7 +358,10 @@ impl Target {
         let agent = agent.clone();
         config.default_agent = Some(agent.id.clone());
         let wire_log = self.wire_log(&config)?;
-        let host = build_with(config, |builder| logged(builder, wire_log))?;
+        let host = build_with(config, |builder| match self.shows_unread {
+            true => builder.wire_sink(Arc::new(Unread::before(wire_log))),
+            false => logged(builder, wire_log),
+        })?;
         // A policy may have taken something from it.
         let agent = host.agent(&agent.id).map_or(agent, |status| status.config);
         Ok(Chosen { host, agent })

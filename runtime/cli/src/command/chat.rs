@@ -67,7 +67,7 @@ pub(crate) struct Chat {
     #[arg(long, value_name = "FOLDER")]
     save: Option<PathBuf>,
 
-    /// Shows what the adapter logs, and lines of it that are not messages
+    /// Shows what the adapter logs, and lines of it that are not understood, with the reason
     #[arg(long)]
     pub(super) debug: bool,
 
@@ -77,8 +77,9 @@ pub(crate) struct Chat {
 }
 
 impl Chat {
-    pub(super) async fn run(self, config: Option<&Path>) -> Done {
+    pub(super) async fn run(mut self, config: Option<&Path>) -> Done {
         make_folder(self.save.as_deref())?;
+        self.target.shows_unread = self.debug;
         let (chosen, start) = self.target.host_for(config, &self.overrides.for_a_live_session())?;
         must_be_here(&chosen)?;
         let mut interrupts = Interrupts::watch()?;

@@ -308,3 +308,20 @@ fn a_replay_against_the_same_adapter_shows_no_difference_and_against_another_wha
     let ran = replay("cut.log", &["--partial"], &same);
     assert!(ran.must_end_with(0).stdout.contains("1 session was left out"), "{session}: {}", ran.stdout);
 }
+
+#[test]
+fn chat_with_debug_shows_a_line_that_is_not_understood_and_why() {
+    let home = Home::new();
+    let adapter = home.file("noisy.py", NOISY);
+    let adapter = format!("python3 {}", adapter.display());
+    let arguments = ["chat", "--adapter", &adapter, "--debug", "--wire-log", "wire.log"];
+    let ran = home.run_with_stdin(arguments, "hello\n");
+    ran.must_end_with(0).must_say("not understood: not a JSON object").must_say("loading");
+    ran.must_say("not understood: unknown type").must_say("careful");
+    assert!(
+        types(&records(&home.path().join("wire.log"))).contains(&"bogus".to_owned()),
+        "the log has it, too"
+    );
+    let calm = home.run_with_stdin(["chat", "--adapter", &adapter], "hello\n");
+    assert!(!calm.must_end_with(0).stderr.contains("loading"), "{}", calm.stderr);
+}

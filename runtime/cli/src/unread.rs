@@ -1,0 +1,65 @@
+//! Lines of an adapter that are not understood, shown as they come: `chat --debug`.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use trunkline_host::{
+    redact,
+    wirelog::{Lines, Piece, Wire, WireEvent, WireLog, WireSink, not_understood},
+};
+
+/// How many bytes of a line are shown.
+const SHOWN: usize = 200;
+
+/// Logs each line that is not understood, with the reason, and hands all on to a wire log.
+#[derive(Debug)]
+pub(crate) struct Unread {
+    /// The output of each run of an adapter.
+    outputs: Mutex<BTreeMap<u32, Lines>>,
+    log: Option<Arc<WireLog>>,
+}
+
+impl Unread {
+    /// Hands all on to this log, where there is one.
+    pub(crate) fn before(log: Option<Arc<WireLog>>) -> Self {
+        Self { outputs: Mutex::default(), log }
+    }
+}
+
+impl WireSink for Unread {
+    fn take(&self, wire: Wire<'_>) {
+        if let Some(log) = &self.log {
+            log.take(wire);
+        }
+        let mut outputs = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
+        match wire.event {
+            WireEvent::FromAdapter(chunk) => outputs.entry(wire.process).or_default().push(chunk, show),
+            WireEvent::StdoutEnded => {
+                if let Some(mut output) = outputs.remove(&wire.process) {
+                    output.finish(show);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn flush(&self, within: std::time::Duration) {
+        if let Some(log) = &self.log {
+            log.flush(within);
+        }
+    }
+}
+
+fn show(piece: Piece<'_>) {
+    let why = match piece.omitted {
+        0 => not_understood(piece.line, false),
+        _ => Some("it is too long to be shown whole".to_owned()),
+    };
+    let Some(why) = why else { return };
+    // Hidden before the cut, or half of a secret could be left.
+    let line = redact::bytes(piece.line);
+    let line = String::from_utf8_lossy(&line[..line.len().min(SHOWN)]);
+    tracing::debug!(target: "trunkline::wire", line = &*line, "not understood: {}", redact::text(&why));
+}
