@@ -1,11 +1,17 @@
 //! The same work through the host.
 
-use std::time::{Duration, Instant};
+use std::{
+    fs::File,
+    io::BufReader,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use tokio::task::JoinSet;
 use trunkline_host::{
-    EventKind, Host, Session, SessionOptions,
+    EventKind, Host, HostBuilder, Session, SessionOptions,
     config::{AgentConfig, Command},
+    wirelog::{Entry, Reader, RecordEvent, WireLog, WireLogOptions},
 };
 
 use super::cost::{Cost, Latency, Meter};
@@ -35,12 +41,16 @@ pub(crate) enum Offer {
 
 /// A host with a user's defaults, whose agent is the counterpart.
 fn host(offer: Offer) -> Host {
+    host_with(offer, |builder| builder)
+}
+
+fn host_with(offer: Offer, change: impl FnOnce(HostBuilder) -> HostBuilder) -> Host {
     let program = std::env::current_exe().unwrap().to_string_lossy().into_owned();
     let mut agent = AgentConfig::external("a", Command::new(program).args(["counterpart", "adapter"]));
     if let Offer::Nothing = offer {
         agent.extensions = Some(Vec::new());
     }
-    Host::builder().agent(agent).build().unwrap()
+    change(Host::builder().agent(agent)).build().unwrap()
 }
 
 /// A host whose counterpart is started by the standard library: valgrind knows no pidfd.
@@ -101,9 +111,31 @@ async fn turns_of_all(sessions: Vec<Session>, turns: usize) -> Vec<Session> {
 
 /// Turns with so many in flight.
 pub(crate) fn turns(runtime: Runtime, in_flight: usize, turns: usize) -> Cost {
+    turns_of(&host(Offer::Defaults), runtime, in_flight, turns)
+}
+
+/// The same beside a wire log, and the part of its lines that was dropped.
+pub(crate) fn turns_logged(runtime: Runtime, in_flight: usize, turns: usize) -> (Cost, f64) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("wire.log");
+    let log = Arc::new(WireLog::open(&WireLogOptions::new(&path).file_bytes(u64::MAX)).unwrap());
+    let host = host_with(Offer::Defaults, |builder| builder.wire_sink(log));
+    let cost = turns_of(&host, runtime, in_flight, turns);
+    let (mut kept, mut dropped) = (0, 0);
+    let mut reader = Reader::new(BufReader::new(File::open(path).unwrap()));
+    while let Some(entry) = reader.next().unwrap() {
+        let Entry::Record(record) = entry else { panic!("{entry:?}") };
+        match record.event {
+            RecordEvent::Dropped { lines, .. } => dropped += lines,
+            _ => kept += 1,
+        }
+    }
+    (cost, dropped as f64 / (kept + dropped) as f64)
+}
+
+fn turns_of(host: &Host, runtime: Runtime, in_flight: usize, turns: usize) -> Cost {
     runtime.run(async {
-        let host = host(Offer::Defaults);
-        let sessions = turns_of_all((0..in_flight).map(|_| open(&host)).collect(), 1).await;
+        let sessions = turns_of_all((0..in_flight).map(|_| open(host)).collect(), 1).await;
         let each = turns / in_flight;
         let meter = Meter::start();
         let sessions = turns_of_all(sessions, each).await;

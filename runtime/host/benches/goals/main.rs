@@ -3,7 +3,7 @@
 //! `cargo bench -p trunkline-host --bench goals [ROW…]`. Baselines: *blocking ping-pong* (two processes, blocking reads
 //! and writes of one 100-byte line) and the *inline loop* (one thread, 64 KiB reads, memchr, borrowed parse, direct
 //! call, one write per wake: no sessions, limits or errors). The counterpart is this program again, as a fast adapter,
-//! whose processor time is not counted. Quote ratios, not times. `goals instructions turns|stream COUNT` does one kind
+//! whose processor time is not counted; the row `wirelog` has the host without a wire log as its baseline. Quote ratios, not times. `goals instructions turns|stream COUNT` does one kind
 //! of work for valgrind to count.
 #![allow(
     clippy::print_stdout,
@@ -55,6 +55,7 @@ const ROWS: &[(&str, Measure)] = &[
     ("latency", latency),
     ("open", opening),
     ("flood", flood),
+    ("wirelog", wire_log),
 ];
 
 fn rounds<T>(measure: impl FnMut() -> T) -> Vec<T> {
@@ -114,6 +115,20 @@ fn opening() -> Vec<Row> {
     vec![
         Row::value(goal("CPU of opening a session, all extensions offered", "µs", 30.0, 15.0), of(0)),
         Row::value(goal("CPU of opening a session, the core alone", "µs", 5.0, 3.0), of(1)),
+    ]
+}
+
+/// With and without, in turns.
+fn wire_log() -> Vec<Row> {
+    let measured = rounds(|| {
+        let without = host::turns(Runtime::Current, 64, TURNS);
+        (without, host::turns_logged(Runtime::Current, 64, TURNS))
+    });
+    let turns = measured.iter().map(|(without, (with, _))| (with.per_second, without.per_second)).collect();
+    let dropped = measured.iter().map(|(_, (_, dropped))| 100.0 * dropped).collect();
+    vec![
+        Row::ratio(goal("turns a second, 64 in flight, wire log on, to off", "/s", 0.7, 0.8), turns),
+        Row::value(goal("lines that this wire log dropped", "%", 50.0, 0.0), dropped),
     ]
 }
 
