@@ -147,6 +147,8 @@ pub struct Config {
     pub wire_log_bytes: Option<u64>,
     /// `prices`: a file that replaces or adds prices of models. The host does not read it; who sums up a usage log does.
     pub prices: Option<PathBuf>,
+    /// `journal`: the folder of a journal. The host keeps none by itself; programs that do, above it, take it from here.
+    pub journal: Option<PathBuf>,
     /// The limits of unread output.
     pub buffers: Buffers,
     /// The parts of the file that have no effect here, one sentence each, for the operator.
@@ -211,6 +213,7 @@ impl Config {
             wire_log_content: Content::Full,
             wire_log_bytes: None,
             prices: None,
+            journal: None,
             buffers: Buffers::default(),
             notices: Vec::new(),
             source: Source::Given,

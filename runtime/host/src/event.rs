@@ -153,8 +153,9 @@ impl Event {
 }
 
 impl EventKind {
-    /// The event that a message of the adapter is, where it is one by itself.
-    pub(crate) fn from_body(body: AdapterBody) -> Option<Self> {
+    /// The event that a message of the adapter is, where it is one by itself: a file, a request and an end are none.
+    #[must_use]
+    pub fn from_body(body: AdapterBody) -> Option<Self> {
         Some(match body {
             AdapterBody::Output(output) => Self::Output(output),
             AdapterBody::Thinking(thinking) => Self::Thinking(thinking),

@@ -1,9 +1,15 @@
 //! What an agent asks: permissions and questions, and their answers ([permission.*]).
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use trunkline_core::{Answer, Key};
-use trunkline_protocol::{InputRequest, Json, PermissionRequest, PermissionResponse, RequestId, StopReason};
+use trunkline_protocol::{
+    InputRequest, InputResponse, Json, PermissionRequest, PermissionResponse, RequestId, StopReason,
+};
 
 /// Where answers go: to the link of the request's session.
 pub(crate) trait Answers: fmt::Debug + Send + Sync {
@@ -31,6 +37,19 @@ impl Permission {
         let responder =
             Responder { session, request_id: request.request_id.clone(), serial, link: Some(link) };
         Self { request, responder }
+    }
+
+    /// A request of a session that another host runs: `answer` takes the answer there. Dropped, it decides nothing
+    /// ([journal.6]).
+    pub fn elsewhere(
+        request: Box<PermissionRequest>,
+        answer: impl FnOnce(PermissionResponse) + Send + 'static,
+    ) -> Self {
+        let link = Elsewhere::link(move |given| match given {
+            Answer::Permission(response) => answer(*response),
+            Answer::Question(_) | Answer::Dropped => {}
+        });
+        Self::new(request, Key::from_bits(0), 0, link)
     }
 
     /// The request.
@@ -108,6 +127,21 @@ impl Question {
         Self { request, responder }
     }
 
+    /// A question of a session that another host runs: `answer` takes the answer there. Dropped, it decides nothing
+    /// ([journal.6]).
+    pub fn elsewhere(
+        request: Box<InputRequest>,
+        answer: impl FnOnce(InputResponse) + Send + 'static,
+    ) -> Self {
+        let request_id = request.request_id.clone();
+        let link = Elsewhere::link(move |given| {
+            let Answer::Question(values) = given else { return };
+            let cancelled = values.is_none().then_some(true);
+            answer(InputResponse { request_id, values, cancelled });
+        });
+        Self::new(request, Key::from_bits(0), 0, link)
+    }
+
     /// The request.
     #[must_use]
     pub fn request(&self) -> &InputRequest {
@@ -122,6 +156,32 @@ impl Question {
     /// Answers that no one will answer.
     pub fn cancel(mut self) {
         self.responder.send(Answer::Question(None));
+    }
+}
+
+/// Where the answer of a session of another host goes.
+struct Elsewhere(Mutex<Option<Way>>);
+
+type Way = Box<dyn FnOnce(Answer) + Send>;
+
+impl Elsewhere {
+    fn link(answer: impl FnOnce(Answer) + Send + 'static) -> Arc<dyn Answers> {
+        Arc::new(Self(Mutex::new(Some(Box::new(answer)))))
+    }
+}
+
+impl fmt::Debug for Elsewhere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Elsewhere").finish_non_exhaustive()
+    }
+}
+
+impl Answers for Elsewhere {
+    fn answer(&self, _session: Key, _request_id: RequestId, _serial: u64, answer: Answer) {
+        let way = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(way) = way {
+            way(answer);
+        }
     }
 }
 

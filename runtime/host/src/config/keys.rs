@@ -95,6 +95,8 @@ keys! {
         wire_log_bytes: Bytes => wire_log_bytes,
         /// A file of prices, for `trunkline usage`.
         prices: Location => prices,
+        /// The folder of the journal that `serve`, `chat` and `sessions` use without `--journal`.
+        journal: Location => journal,
         /// Unread output of one turn in memory.
         mailbox: Memory => buffers.mailbox,
         /// Unread output of the host in memory.

@@ -115,8 +115,8 @@ fn read_runtime(
     let at = "runtime";
     let (shared, mut own): (SharedKeys, RuntimeKeys) = read_both(runtime, at, &[])?;
     own.set(config);
-    let Config { state_dir, policy, spool_dir, wire_log, prices, .. } = config;
-    for path in [state_dir, policy, spool_dir, wire_log, prices].into_iter().flatten() {
+    let Config { state_dir, policy, spool_dir, wire_log, prices, journal, .. } = config;
+    for path in [state_dir, policy, spool_dir, wire_log, prices, journal].into_iter().flatten() {
         *path = context.folder.join(&path);
     }
     let twice = |amurg: &str, ours: &str| {

@@ -180,7 +180,7 @@ fn every_key_of_an_agent_applies() {
 fn runtime_sets_what_agents_do_not() {
     let config = parse(
         r#"{"runtime": {"max_sessions": 7, "turn_timeout": "1m", "max_file_bytes": 5, "state_dir": "state",
-                        "policy": "policy.json",
+                        "policy": "policy.json", "journal": "journal",
                         "spool_dir": "/spool", "mailbox": "1MiB", "mailboxes": "2MiB", "backlog": "3MiB",
                         "spool": "4GiB", "spools": "5GiB", "session_files": "6MiB", "host_files": "7MiB",
                         "permission": {"default": "deny", "allow": ["Read"], "deny": ["Bash"]}},
@@ -193,6 +193,7 @@ fn runtime_sets_what_agents_do_not() {
     assert_eq!(config.state_dir.as_deref(), Some(Path::new("/conf/state")));
     assert_eq!(config.spool_dir.as_deref(), Some(Path::new("/spool")));
     assert_eq!(config.policy.as_deref(), Some(Path::new("/conf/policy.json")));
+    assert_eq!(config.journal.as_deref(), Some(Path::new("/conf/journal")));
     let buffers = Buffers {
         mailbox: 1 << 20,
         mailboxes: 2 << 20,
