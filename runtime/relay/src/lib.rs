@@ -51,6 +51,6 @@ mod upstream;
 
 pub use counters::Counters;
 pub use options::RelayOptions;
-pub use serve::{Ended, Report, serve, serve_until};
+pub use serve::{Ended, Report, serve, serve_beside_sockets, serve_until};
 pub use stdio::serve_stdio;
 pub use trunkline_protocol::ToolsAsOutput;

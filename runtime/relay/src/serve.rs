@@ -17,7 +17,7 @@ use trunkline_host::{Host, config::StopSteps};
 use trunkline_protocol::LineReader;
 use trunkline_sessions::Sessions;
 
-use crate::{Counters, RelayOptions, dispatch::Dispatch, session::Common, upstream::Upstream};
+use crate::{Counters, RelayOptions, dispatch::Dispatch, doors::Doors, session::Common, upstream::Upstream};
 
 /// For how long the hub is still written to after the end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -83,6 +83,56 @@ where
 {
     let never = Box::pin(std::future::pending());
     serve_pipes(host, Box::new(reader), Box::new(writer), options, Box::pin(stop), never).await
+}
+
+/// As [`serve`], and serves those who connect to the options' sockets, too, as [`serve_stdio`](crate::serve_stdio) does.
+///
+/// # Errors
+/// When a socket cannot be taken. The relay's own end is never an error.
+///
+/// # Panics
+/// Outside a tokio runtime with I/O and time.
+pub async fn serve_beside_sockets<R, W>(
+    host: Host,
+    reader: R,
+    writer: W,
+    options: RelayOptions,
+) -> io::Result<Report>
+where
+    R: AsyncRead + Unpin + Send,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let doors = Doors::open(&host, &options)?;
+    let (mut reader, writer): (Input<'_>, Output) = (Box::new(reader), Box::new(writer));
+    let mut stop: Boxed<'_, ()> = Box::pin(std::future::pending());
+    let never = Box::pin(std::future::pending());
+    Ok(serve_with(host, doors, &mut reader, writer, options, &mut stop, never).await)
+}
+
+/// Serves a hub, and those who connect to the doors, until it has gone, or with `stays` until `stop` resolves.
+pub(crate) async fn serve_with(
+    host: Host,
+    mut doors: Doors,
+    reader: &mut Input<'_>,
+    writer: Output,
+    options: RelayOptions,
+    stop: &mut Boxed<'_, ()>,
+    hung_up: Boxed<'_, ()>,
+) -> Report {
+    let (sessions, stays) = (options.sessions.clone(), options.stays);
+    let talked = talk(&host, reader, writer, options, stop, hung_up).await;
+    let last_words: Boxed<'_, Report> = if stays && talked.ended != Ended::Stopped {
+        let report = talked.detach().last_words().await;
+        stop.await;
+        Box::pin(std::future::ready(report))
+    } else {
+        Box::pin(talked.last_words())
+    };
+    let all = async {
+        let (report, ()) = tokio::join!(last_words, doors.close());
+        report
+    };
+    end(&host, sessions, all).await
 }
 
 /// Something awaited that this crate compiles, as its own profile says, and not each crate that awaits it.

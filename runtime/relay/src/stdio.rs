@@ -15,9 +15,9 @@ use trunkline_host::Host;
 use trunkline_pipe::take_stdio;
 
 use crate::{
-    Ended, RelayOptions, Report,
+    RelayOptions, Report,
     doors::Doors,
-    serve::{Boxed, end, talk},
+    serve::{Boxed, serve_with},
 };
 
 /// The first descriptor that is not a standard one.
@@ -40,7 +40,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Outside a tokio runtime with I/O and time.
 pub async fn serve_stdio(host: Host, options: RelayOptions) -> io::Result<Report> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let mut doors = Doors::open(&host, &options)?;
+    let doors = Doors::open(&host, &options)?;
     // A second handle to the input, to see its end while nothing is read.
     let hung_up = fcntl_dupfd_cloexec(stdin(), FIRST_FREE)?;
     let (mut reader, writer) = take_stdio()?;
@@ -50,21 +50,8 @@ pub async fn serve_stdio(host: Host, options: RelayOptions) -> io::Result<Report
             _ = interrupt.recv() => {}
         }
     });
-    let (sessions, stays) = (options.sessions.clone(), options.stays);
     let hung_up = Box::pin(closed_above(hung_up));
-    let talked = talk(&host, &mut reader, writer, options, &mut stop, hung_up).await;
-    let last_words: Boxed<'_, Report> = if stays && talked.ended != Ended::Stopped {
-        let report = talked.detach().last_words().await;
-        stop.await;
-        Box::pin(std::future::ready(report))
-    } else {
-        Box::pin(talked.last_words())
-    };
-    let all = async {
-        let (report, ()) = tokio::join!(last_words, doors.close());
-        report
-    };
-    Ok(end(&host, sessions, all).await)
+    Ok(serve_with(host, doors, &mut reader, writer, options, &mut stop, hung_up).await)
 }
 
 /// Resolves when the hub has closed the input, however much of it is unread; never for what is not a pipe or socket.
