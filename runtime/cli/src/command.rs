@@ -30,6 +30,7 @@ mod version;
 mod wire;
 
 pub(crate) use chat::{Speaker, Transcript};
+pub(crate) use run::after_refused_file;
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -71,7 +72,7 @@ impl Command {
             Self::Config(command) => command.run(config)?,
             Self::Usage(command) => command.run(config)?,
             Self::Profiles(command) => on_runtime(command.run())?,
-            Self::Sessions(command) => command.run()?,
+            Self::Sessions(command) => on_runtime(command.run(config))?,
             Self::Wire(command) => command.run()?,
             Self::Skills(command) => command.run()?,
             Self::Schema(command) => command.run()?,
@@ -86,7 +87,7 @@ impl Command {
     pub(crate) fn reader(&self) -> Reader {
         match self {
             Self::Chat(command) if command.debug => Reader::Author,
-            Self::Chat(_) | Self::Run(_) | Self::Demo(_) => Reader::Person,
+            Self::Chat(_) | Self::Run(_) | Self::Demo(_) | Self::Sessions(_) => Reader::Person,
             Self::Serve(_)
             | Self::Adapter(_)
             | Self::Doctor(_)
@@ -94,7 +95,6 @@ impl Command {
             | Self::Config(_)
             | Self::Usage(_)
             | Self::Profiles(_)
-            | Self::Sessions(_)
             | Self::Wire(_)
             | Self::Skills(_)
             | Self::Schema(_)

@@ -10,8 +10,8 @@ use std::{
 use anyhow::anyhow;
 use rustix::fs::Access;
 use trunkline_host::{
-    Event, EventDelivery, EventKind, File, Session, SessionEnd, SessionOptions, TurnEnd, TurnNo,
-    protocol::{Channel, SessionInfo, SessionStart, StopReason},
+    Event, EventDelivery, EventKind, File, SessionEnd, SessionOptions, TurnEnd, TurnNo,
+    protocol::{Channel, SessionInfo, SessionStart},
 };
 
 use crate::{
@@ -21,6 +21,7 @@ use crate::{
     interrupt::{Interrupt, Interrupts},
     jsonl::Lines,
     paint,
+    partner::{Heard, Partner},
     screen::Screen,
     terminal::Settings,
 };
@@ -89,14 +90,14 @@ impl Conversation {
     /// When stdout takes no more.
     pub(crate) async fn turn(
         &mut self,
-        session: &Session,
+        session: &mut Partner,
         turn: TurnNo,
         interrupts: &mut Interrupts,
     ) -> io::Result<Outcome> {
         let _calm = Settings::calm();
         let began = Instant::now();
         let mut asking: Option<Asking> = None;
-        let mut held: VecDeque<Event> = VecDeque::new();
+        let mut held: VecDeque<Heard> = VecDeque::new();
         let mut stopped = false;
         let mut quiet_until = tokio::time::Instant::now() + QUIET;
         let mut asked_at: Option<Instant> = None;
@@ -107,9 +108,9 @@ impl Conversation {
                 None => self.screen.waited(asked_at.take().map_or(Duration::ZERO, |at| at.elapsed())),
             }
             if asking.is_none()
-                && let Some(event) = held.pop_front()
+                && let Some(heard) = held.pop_front()
             {
-                match self.handle(event, turn, &mut asking)? {
+                match self.handle(heard, turn, &mut asking)? {
                     Some(end) => return self.after(session, end).await,
                     None => continue,
                 }
@@ -120,7 +121,7 @@ impl Conversation {
                 interrupt = interrupts.next() => match interrupt {
                     Interrupt::Key if !stopped => {
                         stopped = true;
-                        session.stop_turn(turn, StopReason::User);
+                        session.stop_turn(turn);
                         self.give_up(&mut asking).await;
                         self.screen.stopping();
                     }
@@ -135,16 +136,18 @@ impl Conversation {
                         self.settled(&settled)?;
                     }
                 }
-                event = session.next_event(), if held.len() < HELD => {
-                    let Some(event) = event else {
+                heard = session.next(), if held.len() < HELD => {
+                    let Some(heard) = heard else {
                         let lost = SessionEnd { reason: trunkline_host::protocol::ClosedReason::Failed, error: None };
                         return Ok(Outcome::Closed(None, Box::new(lost)));
                     };
-                    if asking.as_ref().is_some_and(|asking| settles(&event, asking, turn)) {
+                    if asking.as_ref().is_some_and(|asking| settles(&heard, asking, turn)) {
                         self.give_up(&mut asking).await;
-                        self.screen.note("✗", paint::CARE, "the request was withdrawn");
+                        if let Heard::Event(_) = heard {
+                            self.screen.note("✗", paint::CARE, "the request was withdrawn");
+                        }
                     }
-                    held.push_back(event);
+                    held.push_back(heard);
                 }
                 () = tokio::time::sleep_until(quiet_until), if asking.is_none() => {
                     self.screen.wait(began);
@@ -159,34 +162,43 @@ impl Conversation {
     ///
     /// # Errors
     /// When stdout takes no more.
-    pub(crate) async fn catch_up(&mut self, session: &Session) -> io::Result<Option<Box<SessionEnd>>> {
-        loop {
-            let event = tokio::select! {
+    pub(crate) async fn catch_up(&mut self, session: &mut Partner) -> io::Result<Option<Box<SessionEnd>>> {
+        while session.running().is_none() {
+            let heard = tokio::select! {
                 biased;
-                event = session.next_event() => event,
+                heard = session.next() => heard,
                 () = std::future::ready(()) => return Ok(None),
             };
-            match event {
-                Some(event) if matches!(event.kind, EventKind::Closed(_)) => {
-                    self.show(&event)?;
-                    let EventKind::Closed(end) = event.kind else { return Ok(None) };
-                    return Ok(Some(end));
-                }
-                // A request outside turns stands until it is answered, but there is no prompt to answer it at.
-                Some(event) => self.show(&event)?,
-                None => return Ok(None),
+            let Some(heard) = heard else { return Ok(None) };
+            if let Some(end) = self.outside(heard)? {
+                return Ok(Some(end));
             }
+        }
+        Ok(None)
+    }
+
+    /// Shows what came outside turns; gives the session's end.
+    ///
+    /// # Errors
+    /// When stdout takes no more.
+    pub(crate) fn outside(&mut self, heard: Heard) -> io::Result<Option<Box<SessionEnd>>> {
+        // A request outside turns stands until it is answered, but there is no prompt to answer it at.
+        self.show(&heard)?;
+        match heard {
+            Heard::Event(Event { kind: EventKind::Closed(end), .. }) => Ok(Some(end)),
+            _ => Ok(None),
         }
     }
 
     /// Shows an event, or begins to ask. Gives the turn's end.
     fn handle(
         &mut self,
-        event: Event,
+        heard: Heard,
         turn: TurnNo,
         asking: &mut Option<Asking>,
     ) -> io::Result<Option<Box<Ended>>> {
-        self.show(&event)?;
+        self.show(&heard)?;
+        let Heard::Event(event) = heard else { return Ok(None) };
         let request = match event.kind {
             EventKind::Permission(permission) => Request::Permission(permission),
             EventKind::Question(question) => Request::Question(question),
@@ -209,7 +221,7 @@ impl Conversation {
     }
 
     /// After the turn's end: whether the session goes on.
-    async fn after(&mut self, session: &Session, ended: Box<Ended>) -> io::Result<Outcome> {
+    async fn after(&mut self, session: &mut Partner, ended: Box<Ended>) -> io::Result<Outcome> {
         match *ended {
             Ended::Session(end) => Ok(Outcome::Closed(None, end)),
             Ended::Turn(turn) if session.is_closed() => Ok(match self.catch_up(session).await? {
@@ -220,7 +232,25 @@ impl Conversation {
         }
     }
 
-    fn show(&mut self, event: &Event) -> io::Result<()> {
+    /// Shows what came.
+    fn show(&mut self, heard: &Heard) -> io::Result<()> {
+        match heard {
+            Heard::Event(event) => return self.show_of_session(event),
+            _ if self.lines.is_some() => {}
+            Heard::Said(text) => {
+                if let Some(transcript) = &mut self.transcript {
+                    transcript.add(Speaker::Person, text);
+                }
+                self.screen.said(text);
+            }
+            Heard::Decided { text, .. } => self.screen.remark(text),
+            Heard::Note { mark, style, text } => self.screen.note(mark, *style, text),
+            Heard::Nothing => {}
+        }
+        Ok(())
+    }
+
+    fn show_of_session(&mut self, event: &Event) -> io::Result<()> {
         match &event.kind {
             EventKind::Info(info) => self.learn(info),
             EventKind::Output(output)
@@ -301,7 +331,12 @@ enum Ended {
 }
 
 /// Whether an event settles the request that is being asked.
-fn settles(event: &Event, asking: &Asking, turn: TurnNo) -> bool {
+fn settles(heard: &Heard, asking: &Asking, turn: TurnNo) -> bool {
+    let event = match heard {
+        Heard::Event(event) => event,
+        Heard::Decided { request_id, .. } => return asking.is_about(request_id),
+        Heard::Said(_) | Heard::Note { .. } | Heard::Nothing => return false,
+    };
     match &event.kind {
         EventKind::Withdrawn { request_id, .. } => asking.is_about(request_id),
         EventKind::End(end) => end.turn == turn,

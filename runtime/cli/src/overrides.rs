@@ -142,6 +142,41 @@ impl Overrides {
         Self { may_change_mode: true, ..self }
     }
 
+    /// What a session asks of a host that another process is: no entry can be changed there.
+    ///
+    /// # Errors
+    /// Which option only the host itself could honour.
+    pub(crate) fn of_session(&self) -> Result<SessionStart, Fault> {
+        let of_host = [
+            ("--allow", !self.allow.is_empty()),
+            ("--deny", !self.deny.is_empty()),
+            ("--env", !self.env.is_empty()),
+            ("--timeout", self.timeout.is_some()),
+            ("-c", !self.set.is_empty()),
+        ];
+        if let Some((flag, _)) = of_host.into_iter().find(|(_, is_set)| *is_set) {
+            return Err(Fault::usage(anyhow!(
+                "another host has the journal, and {flag} changes what a host does"
+            ))
+            .next(format!(
+                "leave out {flag}, set it where that host is started, or name another --journal"
+            )));
+        }
+        let cwd = self.cwd.as_deref().map(|folder| folder_of("--cwd", folder)).transpose()?;
+        let add_dirs: Vec<_> =
+            self.add_dir.iter().map(|folder| folder_of("--add-dir", folder)).collect::<Result<_, _>>()?;
+        Ok(SessionStart {
+            model: self.model.clone(),
+            mode: self.mode.clone(),
+            permission_mode: self.permission_mode.clone(),
+            system_prompt: self.system_prompt.clone(),
+            max_turns: self.max_turns,
+            cwd,
+            add_dirs: Some(add_dirs).filter(|folders| !folders.is_empty()),
+            ..SessionStart::default()
+        })
+    }
+
     /// Changes the agent's entry. What comes back is what its sessions must ask for, and the adapter apply.
     ///
     /// # Errors

@@ -241,6 +241,20 @@ impl Screen {
         wrapped(text, self.aside_on_terminal.then(columns).flatten(), indent)
     }
 
+    /// What a person said elsewhere, as it stands at a prompt.
+    pub(crate) fn said(&mut self, text: &str) {
+        self.quiet();
+        self.end_line();
+        let act = paint::ACT;
+        let mut mark = "›";
+        for line in shown(text).lines() {
+            let _ = writeln!(self.aside, "{act}{mark}{act:#} {line}");
+            mark = "…";
+        }
+        let _ = self.aside.flush();
+        self.block = Block::None;
+    }
+
     /// A dimmed line of the program itself.
     pub(crate) fn remark(&mut self, text: &str) {
         self.quiet();

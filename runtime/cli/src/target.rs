@@ -33,7 +33,7 @@ use crate::{
 const AD_HOC: &str = "adapter";
 
 /// Which agent.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Target {
     /// The agent, by its id in the configuration, or a built-in adapter by its name [default: $TRUNKLINE_AGENT, else the
     /// configured default, else the first]
@@ -224,6 +224,22 @@ impl Target {
             Ok(())
         })?;
         Ok((chosen, start))
+    }
+
+    /// The option that says how this process runs an adapter, and means nothing to another host.
+    pub(crate) fn of_own_host(&self) -> Option<&'static str> {
+        let adapter = self.adapter.as_ref().map(|_| "--adapter");
+        adapter.or_else(|| self.wire_log.as_ref().map(|_| "--wire-log"))
+    }
+
+    /// An adapter of the command line, or whichever agent is meant.
+    pub(crate) fn of_adapter(adapter: Option<String>) -> Self {
+        Self { adapter, ..Self::default() }
+    }
+
+    /// The agent that the command line or the environment names.
+    pub(crate) fn named(&self) -> Option<String> {
+        self.by_environment().agent
     }
 
     /// With what the environment chooses, where the command line does not.

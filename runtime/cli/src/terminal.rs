@@ -157,6 +157,21 @@ impl Settings {
         Some(settings)
     }
 
+    /// Keys are there to be read one by one, and not shown, until this is dropped.
+    pub(crate) fn by_key() -> Option<Self> {
+        Self::without(LocalModes::empty())
+    }
+
+    fn without(modes: LocalModes) -> Option<Self> {
+        let settings = Self::save()?;
+        settings.change(|settings| {
+            settings.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | modes);
+            settings.special_codes[SpecialCodeIndex::VMIN] = 1;
+            settings.special_codes[SpecialCodeIndex::VTIME] = 0;
+        });
+        Some(settings)
+    }
+
     fn of(terminal: &impl AsFd) -> Option<Self> {
         let foreground = tcgetpgrp(terminal).ok()? == rustix::process::getpgrp();
         let before = tcgetattr(terminal).ok().filter(|_| foreground)?;
@@ -169,6 +184,68 @@ impl Settings {
         // A terminal that cannot shows what is typed.
         let _ = tcsetattr(&self.of, OptionalActions::Now, &settings);
     }
+}
+
+/// Keys of the terminal on stdin, one by one; Ctrl-C is one of them. Dropping it gives the terminal back.
+pub(crate) struct Keys {
+    settings: Settings,
+    /// What was read and is not taken yet.
+    read: Vec<u8>,
+}
+
+impl Keys {
+    /// The keys, where this program is in the foreground of a terminal.
+    pub(crate) fn of_stdin() -> Option<Self> {
+        Some(Self { settings: Settings::without(LocalModes::ISIG)?, read: Vec::new() })
+    }
+
+    /// Waits for the next key: a character, or a sequence that begins with Esc. `None` when the terminal is gone.
+    /// Blocks the thread.
+    ///
+    /// # Errors
+    /// When the terminal cannot be read.
+    pub(crate) fn next(&mut self) -> io::Result<Option<String>> {
+        loop {
+            if let Some(key) = first_key(&self.read) {
+                let is_alone = key == [0x1b] && self.read.len() == 1;
+                // The rest of a sequence comes at once.
+                if !is_alone || !self.has_more()? {
+                    let bytes = key.len();
+                    let key = String::from_utf8_lossy(key).into_owned();
+                    self.read.drain(..bytes);
+                    return Ok(Some(key));
+                }
+            }
+            let mut chunk = [0; 256];
+            match rustix::io::read(&self.settings.of, &mut chunk) {
+                Ok(0) => return Ok(None),
+                Ok(read) => self.read.extend_from_slice(&chunk[..read]),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn has_more(&self) -> io::Result<bool> {
+        let mut ready = [PollFd::new(&self.settings.of, PollFlags::IN)];
+        Ok(poll(&mut ready, LOOK_UP.try_into().ok().as_ref())? > 0)
+    }
+}
+
+/// The bytes of the first key, where they are whole.
+fn first_key(read: &[u8]) -> Option<&[u8]> {
+    let bytes = match read.first()? {
+        0x1b => match read.get(1) {
+            Some(b'[') => read.iter().skip(2).position(|byte| (0x40..=0x7e).contains(byte))? + 3,
+            Some(b'O') => 3,
+            _ => 1,
+        },
+        0xc0..=0xdf => 2,
+        0xe0..=0xef => 3,
+        0xf0..=0xff => 4,
+        _ => 1,
+    };
+    read.get(..bytes)
 }
 
 impl Drop for Settings {
@@ -280,6 +357,23 @@ mod tests {
         assert_eq!(shown("\u{1b}[2J"), "␛[2J");
         assert_eq!(shown("a\r\nb\u{7}"), "a\nb␇");
         assert_eq!(shown("\u{9b}31m \u{202e}x \u{61c}y"), "\u{fffd}31m \u{fffd}x \u{fffd}y");
+    }
+
+    #[test]
+    fn keys_are_told_apart() {
+        let keys = |mut read: &[u8]| {
+            let mut keys = Vec::new();
+            while let Some(key) = first_key(read) {
+                keys.push(String::from_utf8_lossy(key).into_owned());
+                read = &read[key.len()..];
+            }
+            (keys, read.len())
+        };
+        let (all, rest) = keys("aä\u{1b}[A\u{1b}[1;5B\u{1b}OA\u{1b}\r漢".as_bytes());
+        assert_eq!(all, ["a", "ä", "\u{1b}[A", "\u{1b}[1;5B", "\u{1b}OA", "\u{1b}", "\r", "漢"]);
+        assert_eq!(rest, 0);
+        assert_eq!(keys(b"x\x1b["), (vec!["x".to_owned()], 2));
+        assert_eq!(keys(&"漢".as_bytes()[..2]), (vec![], 2));
     }
 
     #[test]

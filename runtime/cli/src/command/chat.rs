@@ -8,18 +8,19 @@ use std::{
 use anyhow::{Context, anyhow};
 use clap::Args;
 use trunkline_host::{
-    Session, SessionEnd,
+    SessionEnd, TurnNo,
     config::StopSteps,
     protocol::{ClosedReason, SessionInfo, SessionStart},
 };
 
+pub(super) use self::journaled::Place;
 use self::{
     line::{Line, Prompt},
     word::Word,
 };
 use super::{
     doctor::installed::must_be_here,
-    run::{after_refused_file, next_after, own_path, shut_down},
+    run::{next_after, own_path, shut_down},
 };
 use crate::{
     ask::Asker,
@@ -27,15 +28,19 @@ use crate::{
     exit,
     fault::{Done, Fault},
     interrupt::{Interrupt, Interrupts},
+    journal,
     overrides::{Overrides, unapplied},
     paint,
+    partner::{Heard, NotGiven, Partner},
     screen::{Detail, Screen, bytes},
     target::{Chosen, Target},
     terminal::Settings,
 };
 
+mod journaled;
 mod line;
 mod live;
+mod pick;
 mod transcript;
 mod word;
 
@@ -55,6 +60,8 @@ Examples:
   trunkline chat
   trunkline chat --agent claude-code
   trunkline chat --adapter 'python3 my_adapter.py' --debug
+  trunkline chat --journal journal                a conversation that can be resumed
+  trunkline chat --journal journal --resume       goes on with one of them
 
 While you type: arrows and Ctrl-R find what you said before, Tab completes.
 While the agent works: Ctrl-C stops its turn, a second one leaves.
@@ -66,6 +73,17 @@ pub(crate) struct Chat {
     /// Where files that the agent gives are saved; without it they are gone at the end
     #[arg(long, value_name = "FOLDER")]
     save: Option<PathBuf>,
+
+    /// Keeps the conversation in the journal of this folder [default: `journal` in `runtime` of the configuration]
+    ///
+    /// It can be gone on with later, by --resume or `trunkline sessions attach`. Where a host has the folder already the
+    /// session is that host's. See docs/sessions.md.
+    #[arg(long, value_name = "FOLDER")]
+    journal: Option<PathBuf>,
+
+    /// Goes on with a session of the journal; without an ID, one that is picked from a list
+    #[arg(long, value_name = "ID", num_args = 0..=1)]
+    resume: Option<Option<String>>,
 
     /// Shows what the adapter logs, and lines of it that are not understood, with the reason
     #[arg(long)]
@@ -80,34 +98,64 @@ impl Chat {
     pub(super) async fn run(mut self, config: Option<&Path>) -> Done {
         make_folder(self.save.as_deref())?;
         self.target.shows_unread = self.debug;
+        let folder = match (&self.journal, &self.target.adapter) {
+            // What an adapter of the command line gets is in no file.
+            (None, Some(_)) => None,
+            (given, _) => journal::folder(given.as_deref(), config)?,
+        };
+        let (Some(folder), resume) = (folder, self.resume.clone()) else {
+            if self.resume.is_some() {
+                return Err(Fault::usage(anyhow!("no journal is named, so there is no session to resume"))
+                    .next(
+                        "name one by --journal FOLDER, or by `journal` in `runtime` of the configuration",
+                    ));
+            }
+            return self.without_journal(config).await;
+        };
+        let overrides = self.overrides.for_a_live_session();
+        let place = Place { folder, target: self.target, overrides };
+        let screen = Screen::new(if self.debug { Detail::Debug } else { Detail::Calm });
+        match resume {
+            None => place.begin(config, screen, self.save).await,
+            Some(id) => {
+                let id = match id {
+                    Some(id) => id,
+                    None => match pick::session(&place.folder)? {
+                        Some(id) => id,
+                        None => return Ok(exit::INTERRUPTED),
+                    },
+                };
+                place.go_on(&id, config, screen, self.save).await
+            }
+        }
+    }
+
+    async fn without_journal(self, config: Option<&Path>) -> Done {
         let (chosen, start) = self.target.host_for(config, &self.overrides.for_a_live_session())?;
         must_be_here(&chosen)?;
         let mut interrupts = Interrupts::watch()?;
         let settings = Settings::save();
-        let detail = if self.debug { Detail::Debug } else { Detail::Calm };
-        let asker = Asker::new();
-        let conversation = Conversation {
-            screen: Screen::new(detail).with_markdown(),
-            lines: None,
-            asker: if Prompt::edits() { asker.keeping_early() } else { asker },
-            save: self.save,
-            lost_files: false,
-            learned: SessionInfo::default(),
-            transcript: Some(Transcript::new(&chosen.agent.name)),
-        };
-        let asked = start.options().collect();
-        let mut chat = Talk { conversation, asked, noise: 0 };
-        let done = chat.run(&chosen, start, &mut interrupts).await;
+        let screen = Screen::new(if self.debug { Detail::Debug } else { Detail::Calm });
+        let mut partner = Partner::Own(chosen.open(session_options(start.clone()))?);
+        let mut chat = Talk::new(Some(chosen), start, screen, self.save);
+        chat.greet();
+        let done = chat.run(&mut partner, &mut interrupts).await;
         chat.conversation.screen.pause();
         drop(settings);
-        shut_down(&chosen.host, Some(LEAVING), &mut interrupts).await;
+        if let Some(chosen) = &chat.chosen {
+            shut_down(&chosen.host, Some(LEAVING), &mut interrupts).await;
+        }
         done
     }
 }
 
 /// A conversation under way.
-struct Talk {
-    conversation: Conversation,
+pub(super) struct Talk {
+    pub(super) conversation: Conversation,
+    /// The host of this process and its agent, where the session is its.
+    chosen: Option<Chosen>,
+    /// What a session asks for.
+    start: SessionStart,
     /// The options that the session relies on.
     asked: Vec<&'static str>,
     /// Lines of the adapter that were not messages, as far as they were told.
@@ -122,62 +170,180 @@ enum Next {
     Leave(u8),
 }
 
+/// What came while the prompt was shown.
+enum Prompted {
+    Line(Line),
+    Interrupt(Interrupt),
+    Heard(Option<Heard>),
+}
+
 impl Talk {
-    async fn run(&mut self, chosen: &Chosen, start: SessionStart, interrupts: &mut Interrupts) -> Done {
+    pub(super) fn new(
+        chosen: Option<Chosen>,
+        start: SessionStart,
+        screen: Screen,
+        save: Option<PathBuf>,
+    ) -> Self {
+        let asker = Asker::new();
+        let conversation = Conversation {
+            screen: screen.with_markdown(),
+            lines: None,
+            asker: if Prompt::edits() { asker.keeping_early() } else { asker },
+            save,
+            lost_files: false,
+            learned: SessionInfo::default(),
+            transcript: None,
+        };
+        let asked = start.options().collect();
+        Self { conversation, chosen, start, asked, noise: 0 }
+    }
+
+    pub(super) async fn run(&mut self, partner: &mut Partner, interrupts: &mut Interrupts) -> Done {
         let mut prompt = Prompt::new().context("failed to set up the line editor")?;
-        let mut session = chosen.open(session_options(start.clone()))?;
-        self.greet(chosen);
+        self.conversation.transcript = Some(Transcript::new(&self.name_of(partner)));
         loop {
-            if let Some(end) = self.conversation.catch_up(&session).await? {
-                return Ok(self.code_of(&end));
+            if let Some(next) = self.catch_up(partner, interrupts).await? {
+                return Ok(next);
             }
-            prompt.complete(live::commands(&self.conversation.learned).map(|(typed, _)| typed).collect());
-            prompt.begin_with(&self.conversation.asker.take_early());
-            let said = tokio::select! {
-                said = prompt.line() => said?,
-                interrupt = terminated(interrupts) => {
-                    self.conversation.screen.disturbed();
-                    return Ok(interrupt.exit_code());
-                }
-            };
-            let next = match said {
-                Line::Text(text) => self.said(&text, chosen, &session, interrupts).await?,
-                Line::Interrupted => {
-                    self.conversation.screen.remark("Ctrl-D or /quit leaves");
-                    Next::Talk
-                }
-                Line::End => Next::Leave(exit::OK),
+            let next = match partner.running() {
+                Some(no) => self.follow(no, partner, interrupts).await?,
+                None => match self.at_prompt(&mut prompt, partner, interrupts).await? {
+                    Prompted::Line(Line::Text(text)) => self.said(&text, partner, interrupts).await?,
+                    Prompted::Line(Line::Interrupted) => {
+                        self.conversation.screen.remark("Ctrl-D or /quit leaves");
+                        Next::Talk
+                    }
+                    Prompted::Line(Line::End) => Next::Leave(exit::OK),
+                    Prompted::Interrupt(interrupt) => {
+                        self.conversation.screen.disturbed();
+                        Next::Leave(interrupt.exit_code())
+                    }
+                    Prompted::Heard(None) => Next::Talk,
+                    Prompted::Heard(Some(heard)) => match self.conversation.outside(heard)? {
+                        Some(end) => Next::Leave(self.code_of(&end)),
+                        None => Next::Talk,
+                    },
+                },
             };
             match next {
                 Next::Talk => {}
                 Next::Anew => {
-                    session.close().await;
-                    session = chosen.open(session_options(start.clone()))?;
-                    self.anew(chosen);
+                    self.begin_anew(partner).await?;
+                    self.anew(partner);
                 }
                 Next::Leave(code) => return Ok(code),
             }
         }
     }
 
-    fn greet(&mut self, chosen: &Chosen) {
-        let (name, command) = (&chosen.agent.name, chosen.command_line());
-        let (bold, dim) = (paint::STRONG, paint::DIM);
-        let text = if *name == command {
-            format!("{bold}{name}{bold:#}")
-        } else {
-            format!("{bold}{name}{bold:#} {dim}· {command}{dim:#}")
-        };
-        self.conversation.screen.note("●", paint::ACT, &text);
+    /// Shows what came outside turns, and of a session that was attached what was there before. Gives the exit code
+    /// where nothing more can be said.
+    async fn catch_up(
+        &mut self,
+        partner: &mut Partner,
+        interrupts: &mut Interrupts,
+    ) -> Result<Option<u8>, Fault> {
+        while let Partner::Journaled(session) = &*partner
+            && session.is_behind()
+            && partner.running().is_none()
+        {
+            let heard = tokio::select! {
+                biased;
+                interrupt = interrupts.next() => return Ok(Some(interrupt.exit_code())),
+                heard = partner.next() => heard,
+            };
+            let Some(heard) = heard else { break };
+            if let Some(end) = self.conversation.outside(heard)? {
+                return Ok(Some(self.code_of(&end)));
+            }
+        }
+        if let Some(end) = self.conversation.catch_up(partner).await? {
+            return Ok(Some(self.code_of(&end)));
+        }
+        match &*partner {
+            Partner::Journaled(session) if session.is_lost() => Err(session.lost()),
+            _ => Ok(None),
+        }
+    }
+
+    /// Waits for a line of the person, and in a session that others may speak in for what they say.
+    async fn at_prompt(
+        &mut self,
+        prompt: &mut Prompt,
+        partner: &mut Partner,
+        interrupts: &mut Interrupts,
+    ) -> Result<Prompted, Fault> {
+        prompt.complete(live::commands(&self.conversation.learned).map(|(typed, _)| typed).collect());
+        prompt.begin_with(&self.conversation.asker.take_early());
+        let is_shared = matches!(partner, Partner::Journaled(_));
+        if is_shared && prompt.is_untouched() {
+            // What others say is shown until a key is pressed; from then on it waits for the line.
+            self.conversation.screen.pause();
+            let shown = prompt.wait_for_key()?;
+            tokio::select! {
+                biased;
+                interrupt = interrupts.next() => {
+                    shown.hide();
+                    return Ok(match interrupt {
+                        Interrupt::Key => Prompted::Line(Line::Interrupted),
+                        Interrupt::Terminate => Prompted::Interrupt(interrupt),
+                    });
+                }
+                heard = partner.next() => {
+                    shown.hide();
+                    return Ok(Prompted::Heard(heard));
+                }
+                touched = shown.touched() => touched.context("failed to read the terminal")?,
+            }
+        }
+        tokio::select! {
+            said = prompt.line() => Ok(Prompted::Line(said?)),
+            interrupt = terminated(interrupts) => Ok(Prompted::Interrupt(interrupt)),
+            heard = partner.next(), if is_shared && !Prompt::edits() => Ok(Prompted::Heard(heard)),
+        }
+    }
+
+    /// What the agent is called.
+    fn name_of(&self, partner: &Partner) -> String {
+        match (partner, &self.chosen) {
+            (_, Some(chosen)) => chosen.agent.name.clone(),
+            (Partner::Journaled(session), None) => session.agent().to_owned(),
+            (Partner::Own(_), None) => String::new(),
+        }
+    }
+
+    fn greet(&mut self) {
+        if let Some(chosen) = &self.chosen {
+            let (name, command) = (&chosen.agent.name, chosen.command_line());
+            let (bold, dim) = (paint::STRONG, paint::DIM);
+            let text = if *name == command {
+                format!("{bold}{name}{bold:#}")
+            } else {
+                format!("{bold}{name}{bold:#} {dim}· {command}{dim:#}")
+            };
+            self.conversation.screen.note("●", paint::ACT, &text);
+        }
         self.conversation.screen.remark("  /help lists the commands · Ctrl-C stops a turn · Ctrl-D leaves");
         self.conversation.screen.space();
+    }
+
+    async fn begin_anew(&mut self, partner: &mut Partner) -> Result<(), Fault> {
+        match partner {
+            Partner::Own(session) => {
+                session.close().await;
+                if let Some(chosen) = &self.chosen {
+                    *session = chosen.open(session_options(self.start.clone()))?;
+                }
+            }
+            Partner::Journaled(session) => session.anew(self.start.clone()).await?,
+        }
+        Ok(())
     }
 
     async fn said(
         &mut self,
         text: &str,
-        chosen: &Chosen,
-        session: &Session,
+        session: &mut Partner,
         interrupts: &mut Interrupts,
     ) -> Result<Next, Fault> {
         let screen = &mut self.conversation.screen;
@@ -186,7 +352,6 @@ impl Talk {
             Word::Quit => return Ok(Next::Leave(exit::OK)),
             Word::Help => self.help(),
             Word::Stop => {
-                session.stop();
                 screen.remark("nothing is running; Ctrl-C stops a turn that is");
             }
             Word::File(path) => self.give(session, &path).await,
@@ -198,24 +363,22 @@ impl Talk {
             }
             Word::New => return Ok(Next::Anew),
             Word::Export(path) => self.export(&path),
-            Word::Say(text) => return self.turn(&text, chosen, session, interrupts).await,
+            Word::Say(text) => return self.turn(&text, session, interrupts).await,
         }
         self.conversation.screen.space();
         Ok(Next::Talk)
     }
 
-    async fn give(&mut self, session: &Session, path: &Path) {
+    async fn give(&mut self, session: &mut Partner, path: &Path) {
         let screen = &mut self.conversation.screen;
         let size = std::fs::metadata(path).map_or(0, |meta| meta.len());
-        match session.deliver_file(own_path(path), None, None).await {
+        match session.deliver_file(&own_path(path)).await {
             Ok(()) => {
                 let text = format!("{} · {} · goes with what you say next", path.display(), bytes(size));
                 screen.note("↑", paint::ACT, &text);
             }
-            Err(error) => {
-                let next = after_refused_file(&error);
-                let error = anyhow!(error);
-                screen.note("✗", paint::BAD, &format!("failed to give {}: {error:#}", path.display()));
+            Err(NotGiven { why, next }) => {
+                screen.note("✗", paint::BAD, &format!("failed to give {}: {why:#}", path.display()));
                 next.iter().for_each(|next| screen.remark(&format!("  next: leave and begin again: {next}")));
             }
         }
@@ -224,12 +387,11 @@ impl Talk {
     async fn turn(
         &mut self,
         text: &str,
-        chosen: &Chosen,
-        session: &Session,
+        session: &mut Partner,
         interrupts: &mut Interrupts,
     ) -> Result<Next, Fault> {
-        let turn = match session.send(text) {
-            Ok(turn) => turn,
+        let no = match session.send(text) {
+            Ok(no) => no,
             Err(error) => {
                 // It may have ended while the person wrote, and says why.
                 if let Some(end) = self.conversation.catch_up(session).await? {
@@ -242,15 +404,28 @@ impl Talk {
         if let Some(transcript) = &mut self.conversation.transcript {
             transcript.add(Speaker::Person, text);
         }
-        let no = turn.no();
-        turn.detach();
+        self.follow(no, session, interrupts).await
+    }
+
+    /// Shows a turn to its end.
+    async fn follow(
+        &mut self,
+        no: TurnNo,
+        session: &mut Partner,
+        interrupts: &mut Interrupts,
+    ) -> Result<Next, Fault> {
         let outcome = self.conversation.turn(session, no, interrupts).await?;
-        if let Outcome::Ended(end) = &outcome
+        if let Partner::Journaled(session) = &*session
+            && session.is_lost()
+        {
+            return Err(session.lost());
+        }
+        if let (Outcome::Ended(end), Some(chosen)) = (&outcome, &self.chosen)
             && let Some(next) = next_after(end, &chosen.agent, &self.asked)
         {
             self.conversation.screen.remark(&next);
         }
-        self.tell_noise(chosen);
+        self.tell_noise();
         let closed = match &outcome {
             Outcome::Ended(_) => self.conversation.catch_up(session).await?,
             _ => None,
@@ -277,8 +452,9 @@ impl Talk {
     }
 
     /// Says that the adapter wrote what is not a message: its author wants to know.
-    fn tell_noise(&mut self, chosen: &Chosen) {
-        let Some(agent) = chosen.host.agent(&chosen.agent.id) else { return };
+    fn tell_noise(&mut self) {
+        let agent = self.chosen.as_ref().and_then(|chosen| chosen.host.agent(&chosen.agent.id));
+        let Some(agent) = agent else { return };
         let noise = agent.counters.noise + agent.counters.bad + agent.counters.unknown_type;
         let more = noise.saturating_sub(self.noise);
         self.noise = noise;

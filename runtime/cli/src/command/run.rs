@@ -25,6 +25,7 @@ use crate::{
     interrupt::Interrupts,
     jsonl::Lines,
     overrides::{Overrides, unapplied},
+    partner::{NotGiven, Partner},
     screen::{Detail, Screen},
     target::{Chosen, Target},
 };
@@ -158,7 +159,7 @@ pub(super) fn own_path(path: &Path) -> PathBuf {
 }
 
 /// What to do about a file that was refused, where an option helps.
-pub(super) fn after_refused_file(error: &FileError) -> Option<String> {
+pub(crate) fn after_refused_file(error: &FileError) -> Option<String> {
     let FileError::Refused(Refusal::TooLarge { size, .. }) = error else { return None };
     Some(format!("-c max_file_bytes={}MiB lets the agent have it", size.div_ceil(1 << 20)))
 }
@@ -173,20 +174,18 @@ async fn turn(
     interrupts: &mut Interrupts,
 ) -> Result<(u8, Pace), Fault> {
     let asked: Vec<_> = start.options().collect();
-    let session = chosen.open(session_options(start))?;
+    let mut session = Partner::Own(chosen.open(session_options(start))?);
     for file in files {
-        session.deliver_file(own_path(file), None, None).await.map_err(|error| {
-            let next = after_refused_file(&error)
-                .unwrap_or_else(|| "name a file that you can read, by its path from here".to_owned());
-            Fault::usage(anyhow!(error).context(format!("failed to give {}", file.display()))).next(next)
+        session.deliver_file(&own_path(file)).await.map_err(|NotGiven { why, next }| {
+            let next =
+                next.unwrap_or_else(|| "name a file that you can read, by its path from here".to_owned());
+            Fault::usage(why.context(format!("failed to give {}", file.display()))).next(next)
         })?;
     }
-    let turn = session.send(prompt).context("failed to send the prompt")?;
-    let no = turn.no();
-    turn.detach();
-    Ok(match conversation.turn(&session, no, interrupts).await? {
+    let no = session.send(&prompt).context("failed to send the prompt")?;
+    Ok(match conversation.turn(&mut session, no, interrupts).await? {
         Outcome::Ended(end) | Outcome::Closed(Some(end), _) => {
-            let code = code_of(&end, &chosen.host);
+            let code = code_of(&end, Some(&chosen.host));
             let next = next_after(&end, &chosen.agent, &asked);
             let after_no_start = || if code == exit::NOT_STARTED { next_after_no_start(&end) } else { None };
             if let Some(next) = next.or_else(after_no_start) {
@@ -219,11 +218,11 @@ pub(super) async fn shut_down(host: &Host, steps: Option<StopSteps>, interrupts:
 }
 
 /// The exit code that tells how a turn ended.
-fn code_of(end: &TurnEnd, host: &Host) -> u8 {
+pub(super) fn code_of(end: &TurnEnd, host: Option<&Host>) -> u8 {
     // An adapter that ended before it said anything did not start, as far as a person can tell.
     let not_installed =
         end.error.as_ref().is_some_and(|error| error.category == Some(Category::NotInstalled));
-    let unheard = || host.agents().iter().all(|agent| agent.counters.lines_in == 0);
+    let unheard = || host.is_some_and(|host| host.agents().iter().all(|agent| agent.counters.lines_in == 0));
     match (end.status, end.cause) {
         (Status::Completed, _) => exit::OK,
         (Status::Stopped, _) => exit::INTERRUPTED,

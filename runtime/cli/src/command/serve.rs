@@ -4,19 +4,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use trunkline_host::{Host, config::SessionMay};
+use trunkline_host::config::SessionMay;
 use trunkline_journal::{Options, Sync};
 use trunkline_relay::{RelayOptions, ToolsAsOutput};
-use trunkline_sessions::Sessions;
 
 use crate::{
     exit,
     fault::{Done, Fault},
+    journal::{self, SOCKET},
     target::Target,
 };
-
-/// The socket in the folder of a journal.
-const SOCKET: &str = "host.sock";
 
 /// Serves every configured agent over stdin and stdout, to a hub in any language
 #[derive(Debug, Args)]
@@ -55,7 +52,8 @@ pub(crate) struct Serve {
     #[arg(long)]
     tools_as_output: bool,
 
-    /// Keeps a journal in this folder: sessions survive the hub, this process and their adapters
+    /// Keeps a journal in this folder: sessions survive the hub, this process and their adapters [default: `journal` in
+    /// `runtime` of the configuration]
     ///
     /// A hub that knows the extension `journal` gets each entry of a session once, even when it comes back to another
     /// process on the same folder. See docs/sessions.md.
@@ -94,11 +92,19 @@ impl Serve {
         chosen.any_may_run()?;
         let tools = if self.tools_as_output { ToolsAsOutput::Yes } else { ToolsAsOutput::No };
         let mut options = RelayOptions::default().tools_as_output(tools);
-        if let Some(folder) = self.journal {
-            let socket = folder.join(SOCKET);
-            options = options
-                .sessions(open_journal(chosen.host.clone(), folder, self.journal_sync).await?)
-                .socket(socket);
+        let folder = match (&self.journal, &self.target.adapter) {
+            // What an adapter of the command line gets is in no file.
+            (None, Some(_)) => None,
+            (given, _) => journal::folder(given.as_deref(), config)?,
+        };
+        if let Some(folder) = folder {
+            let mut of_journal = Options::default();
+            of_journal.sync = match self.journal_sync {
+                JournalSync::Normal => Sync::Normal,
+                JournalSync::Full => Sync::Full,
+            };
+            let opened = journal::open(chosen.host.clone(), &folder, of_journal).await?;
+            options = options.sessions(opened.map_err(Fault::usage)?).socket(folder.join(SOCKET));
         }
         if let Some(socket) = self.listen {
             options = options.socket(socket).stays();
@@ -109,18 +115,4 @@ impl Serve {
         tracing::info!(?report, "the relay has ended");
         Ok(exit::OK)
     }
-}
-
-async fn open_journal(host: Host, folder: PathBuf, sync: JournalSync) -> Result<Sessions, Fault> {
-    let mut options = Options::default();
-    options.sync = match sync {
-        JournalSync::Normal => Sync::Normal,
-        JournalSync::Full => Sync::Full,
-    };
-    let opened = tokio::task::spawn_blocking(move || Sessions::open(host, &folder, options));
-    let (sessions, damaged) = opened.await.context("failed to open the journal")?.map_err(Fault::usage)?;
-    for damage in damaged {
-        tracing::warn!("the journal is damaged: {}", damage.damage);
-    }
-    Ok(sessions)
 }

@@ -1,7 +1,7 @@
 //! `trunkline sessions`: the sessions of a journal, listed, read, checked and removed.
 
 use std::{
-    io::Write,
+    io::{self, Write},
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -9,18 +9,23 @@ use std::{
 use anyhow::anyhow;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
-use trunkline_journal::{Batch, Journal, OpenError, Options};
+use trunkline_journal::{Batch, Journal, Options};
 use trunkline_protocol::SessionId;
 use trunkline_sessions::{Archive, Summary};
 
 use self::conversation::Conversation;
-use super::table;
+use super::{chat::Place, table};
 use crate::{
     exit,
     fault::{Done, Fault},
+    journal,
+    overrides::Overrides,
+    screen::{Detail, Screen},
+    target::Target,
 };
 
 mod conversation;
+mod live;
 
 /// How many sessions a list has, unless `--limit` says more.
 const LISTED: usize = 50;
@@ -28,23 +33,27 @@ const LISTED: usize = 50;
 /// How much of the journal is read at once, in bytes.
 const READ: usize = 1024 * 1024;
 
-/// Lists the sessions of a journal, reads them, checks the journal and removes sessions
+/// Lists the sessions of a journal, reads them, goes on with them, checks the journal and removes sessions
 ///
-/// A journal is the folder of `trunkline serve --journal FOLDER`. Listing, reading and checking work while a host has
-/// it; removing does not.
+/// A journal is the folder of `trunkline serve --journal FOLDER`. Where a host has it, `attach`, `send`, `stop` and
+/// `history --follow` are of that host; else `attach` and `send` open it themselves, with the agents of the
+/// configuration.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   trunkline sessions --journal journal
   trunkline sessions --journal journal show s-1
-  trunkline sessions --journal journal history s-1
+  trunkline sessions --journal journal history s-1 --follow
+  trunkline sessions --journal journal attach s-1
+  trunkline sessions --journal journal send s-1 'Go on'
+  trunkline sessions --journal journal stop s-1
   trunkline sessions --journal journal export s-1 > s-1.md
   trunkline sessions --journal journal check
   trunkline sessions --journal journal rm s-1")]
 pub(crate) struct Sessions {
-    /// The journal's folder
+    /// The journal's folder [default: `journal` in `runtime` of the configuration]
     #[arg(long, value_name = "FOLDER", env = "TRUNKLINE_JOURNAL")]
-    journal: PathBuf,
+    journal: Option<PathBuf>,
 
     #[command(subcommand)]
     action: Option<Action>,
@@ -81,6 +90,38 @@ enum Action {
         /// How
         #[arg(long, value_enum, default_value_t = Format::Text)]
         format: Format,
+        /// Goes on with what is new, while a host has the journal
+        #[arg(long)]
+        follow: bool,
+    },
+    /// Talks in one, as `chat` does: what was said first, then what is new
+    Attach {
+        /// The session's id
+        id: String,
+        /// Watches, and says nothing
+        #[arg(long)]
+        observe: bool,
+        /// The adapter of a session that `--adapter` began, where no host has the journal
+        #[arg(long, value_name = "'CMD ARGS'", conflicts_with = "observe")]
+        adapter: Option<String>,
+    },
+    /// Sends one input, and shows the answer, as `run` does
+    Send {
+        /// The session's id
+        id: String,
+        /// What to say
+        text: String,
+        /// Ends when the journal has the input; the turn goes on
+        #[arg(long)]
+        no_wait: bool,
+        /// The adapter of a session that `--adapter` began, where no host has the journal
+        #[arg(long, value_name = "'CMD ARGS'")]
+        adapter: Option<String>,
+    },
+    /// Stops the turn that runs in one
+    Stop {
+        /// The session's id
+        id: String,
     },
     /// Writes one to stdout, as Markdown
     Export {
@@ -109,35 +150,69 @@ enum Format {
 }
 
 impl Sessions {
-    pub(super) fn run(&self) -> Done {
-        match &self.action {
-            None | Some(Action::List) => self.list(),
-            Some(Action::Show { id }) => self.show(id),
-            Some(Action::History { id, format, .. }) if self.json && *format == Format::Text => {
-                self.history(id, self.from(), Format::Json)
+    pub(super) async fn run(self, config: Option<&Path>) -> Done {
+        let Some(folder) = journal::folder(self.journal.as_deref(), config)? else {
+            return Err(Fault::usage(anyhow!("no journal is named"))
+                .next("name one by --journal FOLDER, or by `journal` in `runtime` of the configuration"));
+        };
+        let is_json = self.json;
+        let of = |adapter| Place {
+            folder: folder.clone(),
+            target: Target::of_adapter(adapter),
+            overrides: Overrides::default().for_a_live_session(),
+        };
+        match self.action {
+            Some(Action::Attach { id, observe: false, adapter }) => {
+                of(adapter).go_on(&id, config, Screen::new(Detail::Calm), None).await
             }
-            Some(Action::History { id, from, format }) => self.history(id, *from, *format),
+            Some(Action::Send { id, text, no_wait, adapter }) => {
+                live::send(of(adapter), &id, &text, !no_wait, is_json, config).await
+            }
+            Some(Action::Stop { id }) => live::stop(&folder, &id_of(&id)?).await,
+            action => {
+                let read = Reading { folder, limit: self.limit, agent: self.agent, is_json };
+                match action {
+                    Some(Action::Attach { id, .. }) => return live::observe(&read, &id).await,
+                    Some(Action::History { id, from, format, follow: true }) => {
+                        let format = if is_json && format == Format::Text { Format::Json } else { format };
+                        return live::follow(&read, &id, from, format).await;
+                    }
+                    _ => {}
+                }
+                // The disk, and nothing else of this process.
+                tokio::task::block_in_place(|| read.act(action))
+            }
+        }
+    }
+}
+
+/// What is read of a journal on disk, without its host.
+struct Reading {
+    folder: PathBuf,
+    limit: usize,
+    agent: Option<String>,
+    is_json: bool,
+}
+
+impl Reading {
+    fn act(&self, action: Option<Action>) -> Done {
+        match action {
+            Some(Action::Show { id }) => self.show(&id),
+            Some(Action::History { id, from, format, .. }) if self.is_json && format == Format::Text => {
+                self.history(&id, from, Format::Json)
+            }
+            Some(Action::History { id, from, format, .. }) => self.history(&id, from, format),
             Some(Action::Export { id }) => {
-                self.history(id, 1, if self.json { Format::Json } else { Format::Markdown })
+                self.history(&id, 1, if self.is_json { Format::Json } else { Format::Markdown })
             }
             Some(Action::Check) => self.check(),
-            Some(Action::Rm { ids }) => self.remove(ids),
+            Some(Action::Rm { ids }) => self.remove(&ids),
+            _ => self.list(),
         }
-    }
-
-    fn from(&self) -> u64 {
-        match &self.action {
-            Some(Action::History { from, .. }) => *from,
-            _ => 1,
-        }
-    }
-
-    fn archive(&self) -> Result<Archive, Fault> {
-        Archive::open(&self.journal).map_err(|error| refused(error, &self.journal))
     }
 
     fn list(&self) -> Done {
-        let archive = self.archive()?;
+        let archive = journal::look(&self.folder)?;
         let (mut behind, mut found) = (None, Vec::new());
         while found.len() < self.limit {
             let page = archive.list(behind, LISTED.max(self.limit)).map_err(anyhow::Error::from)?;
@@ -148,7 +223,7 @@ impl Sessions {
         }
         found.truncate(self.limit);
         let mut out = anstream::stdout().lock();
-        if self.json {
+        if self.is_json {
             writeln!(out, "{}", json!({ "sessions": found }))?;
             return Ok(exit::OK);
         }
@@ -171,9 +246,9 @@ impl Sessions {
     }
 
     fn show(&self, id: &str) -> Done {
-        let one = self.one(&self.archive()?, id)?;
+        let one = self.one(&journal::look(&self.folder)?, id)?;
         let mut out = anstream::stdout().lock();
-        if self.json {
+        if self.is_json {
             writeln!(out, "{}", json!(one))?;
             return Ok(exit::OK);
         }
@@ -204,20 +279,17 @@ impl Sessions {
         let id = id_of(id)?;
         archive.show(&id).map_err(anyhow::Error::from)?.ok_or_else(|| {
             Fault::usage(anyhow!("the journal has no session {id:?}"))
-                .next(format!("list them by `trunkline sessions --journal {}`", self.journal.display()))
+                .next(format!("list them by `trunkline sessions --journal {}`", self.folder.display()))
         })
     }
 
     fn history(&self, id: &str, from: u64, format: Format) -> Done {
-        let archive = self.archive()?;
+        let archive = journal::look(&self.folder)?;
         let one = self.one(&archive, id)?;
         let Some(mut reader) = archive.read(&id_of(id)?, from) else { return Ok(exit::OK) };
         let mut out = anstream::stdout().lock();
-        let mut conversation = Conversation::new(format == Format::Markdown);
-        if format == Format::Markdown {
-            writeln!(out, "# {}\n", conversation::shown(one.title.as_deref().unwrap_or(&one.session_id)))?;
-            writeln!(out, "Session `{}` with `{}`, begun {}.", one.session_id, one.agent_id, one.created)?;
-        }
+        let mut printer = Printer::new(format);
+        printer.begin(&one, &mut out)?;
         let mut lines = Vec::new();
         let mut is_whole = true;
         loop {
@@ -232,25 +304,21 @@ impl Sessions {
                         numbers.end()
                     );
                 }
-                Batch::Lines(_) if format == Format::Json => out.write_all(&lines)?,
                 Batch::Lines(_) => {
-                    for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-                        if let Ok(entry) = serde_json::from_slice::<Value>(line) {
-                            out.write_all(conversation.take(&entry).as_bytes())?;
-                        }
-                    }
+                    let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+                    lines.into_iter().try_for_each(|line| printer.entry(line, &mut out))?;
                 }
             }
         }
-        out.write_all(conversation.end().as_bytes())?;
+        printer.end(&mut out)?;
         Ok(if is_whole { exit::OK } else { exit::FAILED })
     }
 
     fn check(&self) -> Done {
-        let archive = self.archive()?;
-        let report = trunkline_journal::check(&self.journal).map_err(|error| {
+        let archive = journal::look(&self.folder)?;
+        let report = trunkline_journal::check(&self.folder).map_err(|error| {
             Fault::failed(
-                anyhow!(error).context(format!("failed to read the journal {}", self.journal.display())),
+                anyhow!(error).context(format!("failed to read the journal {}", self.folder.display())),
             )
         })?;
         let damaged: Vec<_> = report
@@ -260,7 +328,7 @@ impl Sessions {
             .collect();
         let is_whole = damaged.is_empty();
         let mut out = anstream::stdout().lock();
-        if self.json {
+        if self.is_json {
             let damaged: Vec<_> =
                 damaged.iter().map(|(id, damage)| json!({"session_id": id, "damage": damage})).collect();
             let (sessions, entries, bytes) = (report.sessions, report.entries, report.bytes);
@@ -296,9 +364,9 @@ impl Sessions {
 
     fn remove(&self, ids: &[String]) -> Done {
         // One that is not there must not be made.
-        self.archive()?;
-        let (journal, _) = Journal::open(&self.journal, Options::default())
-            .map_err(|error| refused(error, &self.journal))?;
+        journal::look(&self.folder)?;
+        let (journal, _) = Journal::open(&self.folder, Options::default())
+            .map_err(|error| journal::refused(error, &self.folder))?;
         for (removed, id) in ids.iter().enumerate() {
             let known = journal.find(id).and_then(|key| Some((key, journal.known(key)?)));
             let Some((key, _)) = known.filter(|(_, known)| !known.is_removed) else {
@@ -309,10 +377,44 @@ impl Sessions {
             journal.remove(key).map_err(anyhow::Error::from)?;
         }
         journal.close().map_err(anyhow::Error::from)?;
-        if self.json {
+        if self.is_json {
             writeln!(anstream::stdout().lock(), "{}", json!({ "removed": ids }))?;
         }
         Ok(exit::OK)
+    }
+}
+
+/// Writes entries in a format, one by one.
+struct Printer {
+    format: Format,
+    conversation: Conversation,
+}
+
+impl Printer {
+    fn new(format: Format) -> Self {
+        Self { format, conversation: Conversation::new(format == Format::Markdown) }
+    }
+
+    fn begin(&self, one: &Summary, out: &mut impl Write) -> io::Result<()> {
+        if self.format == Format::Markdown {
+            writeln!(out, "# {}\n", conversation::shown(one.title.as_deref().unwrap_or(&one.session_id)))?;
+            writeln!(out, "Session `{}` with `{}`, begun {}.", one.session_id, one.agent_id, one.created)?;
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, line: &[u8], out: &mut impl Write) -> io::Result<()> {
+        if self.format == Format::Json {
+            return out.write_all(line).and_then(|()| out.write_all(b"\n"));
+        }
+        match serde_json::from_slice::<Value>(line) {
+            Ok(entry) => out.write_all(self.conversation.take(&entry).as_bytes()),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn end(&mut self, out: &mut impl Write) -> io::Result<()> {
+        out.write_all(self.conversation.end().as_bytes())
     }
 }
 
@@ -320,16 +422,8 @@ fn id_of(id: &str) -> Result<SessionId, Fault> {
     SessionId::new(id).map_err(|error| Fault::usage(anyhow!(error)))
 }
 
-fn refused(error: OpenError, folder: &Path) -> Fault {
-    let fault = Fault::usage(anyhow!(error));
-    match folder.exists() {
-        true => fault,
-        false => fault.next("name the folder of `trunkline serve --journal FOLDER`"),
-    }
-}
-
 /// How long ago a time was, in one unit.
-fn ago(time: &str) -> String {
+pub(super) fn ago(time: &str) -> String {
     let then = humantime::parse_rfc3339(time).ok();
     let past = then.and_then(|then| SystemTime::now().duration_since(then).ok()).unwrap_or(Duration::ZERO);
     let seconds = past.as_secs();

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use trunkline_testing::{has_program, skipped};
 
 /// What is not run here: how the command begins, and why.
-const ELSEWHERE: [(&str, &str); 30] = [
+const ELSEWHERE: [(&str, &str); 31] = [
     ("cargo ", "builds, tests or installs; `.ci/run` does"),
     ("go build ", "`.ci/run suite` does"),
     (".ci/", "runs the tests, this one too"),
@@ -25,7 +25,11 @@ const ELSEWHERE: [(&str, &str); 30] = [
     ("trunkline chat --agent codex", "wants an installed agent"),
     ("trunkline chat --adapter ./my-adapter", "the reader's own adapter"),
     ("trunkline serve --journal journal --adapter ./my-adapter", "the reader's own adapter"),
-    ("trunkline sessions --journal journal", "a journal of the reader's; `cli::journal` runs each"),
+    (
+        "trunkline sessions --journal journal",
+        "a journal of the reader's; `cli::journal` and `cli::attach` run each",
+    ),
+    ("trunkline chat --journal journal", "a journal of the reader's; `cli::attach` runs it"),
     ("trunkline demo --adapter ./my-adapter", "the reader's own adapter"),
     ("trunkline-conformance smoke -- ./my-adapter", "the reader's own adapter"),
     ("trunkline-conformance adapter --class robust -- ./my-adapter", "the reader's own adapter"),

@@ -46,6 +46,7 @@ def arrived(length):
         select.select([], [], [], 0.002)
 
 def done():
+    "Waits for the program's end, and ends as it did."
     global slave
     os.close(slave)
     while more():
@@ -54,7 +55,7 @@ def done():
     print(seen.decode())
     sys.exit(code)
 
-exec(open("talk.py").read())
+exec(open(os.path.join(os.path.dirname(sys.argv[0]), "talk.py")).read())
 "#;
 
 /// Says that it is busy, asks once the pipe `go` is opened, tells the answer; a further input is given back.
@@ -83,26 +84,58 @@ for line in sys.stdin:
 #[track_caller]
 fn talk(command: &str, adapter: &str, talk: &str) -> String {
     let home = Home::new();
-    let (terminal, adapter) = (home.file("terminal.py", TERMINAL), home.file("adapter.py", adapter));
-    home.file("talk.py", talk);
+    let adapter = home.file("adapter.py", adapter);
     let fifo = std::process::Command::new("mkfifo").arg(home.path().join("go")).status().unwrap();
     assert!(fifo.success());
     let adapter = shell_words::join(["python3", adapter.to_str().unwrap()]);
-    let ran = std::process::Command::new("python3")
-        .arg(terminal)
-        .arg(env!("CARGO_BIN_EXE_trunkline"))
-        .args(shell_words::split(command).unwrap())
-        .args(["--adapter", &adapter])
-        .current_dir(home.path())
-        .env("HOME", home.path())
-        .env("TERM", "xterm")
-        .env("NO_COLOR", "1")
-        .env_remove("TRUNKLINE_CONFIG")
-        .output()
-        .unwrap();
-    let ran = super::Ran::of(ran);
-    ran.must_end_with(0);
-    ran.stdout
+    let mut arguments = shell_words::split(command).unwrap();
+    arguments.extend(["--adapter".to_owned(), adapter]);
+    let mut person = Person::new(&home, &arguments, talk);
+    person.until_done().must_end_with(0);
+    person.seen
+}
+
+/// A person at a terminal of their own.
+pub(super) struct Person {
+    child: std::process::Child,
+    /// What the terminal showed, once it is over.
+    pub(super) seen: String,
+}
+
+impl Person {
+    /// Runs the program on a terminal. `talk` is Python: what the person does.
+    pub(super) fn new<S: AsRef<std::ffi::OsStr>>(home: &Home, arguments: &[S], talk: &str) -> Self {
+        let folder = tempfile::tempdir_in(home.path()).unwrap().keep();
+        let terminal = folder.join("terminal.py");
+        std::fs::write(&terminal, TERMINAL).unwrap();
+        std::fs::write(folder.join("talk.py"), talk).unwrap();
+        let child = std::process::Command::new("python3")
+            .arg(terminal)
+            .arg(env!("CARGO_BIN_EXE_trunkline"))
+            .args(arguments)
+            .current_dir(home.path())
+            .env("HOME", home.path())
+            .env("TERM", "xterm")
+            .env("NO_COLOR", "1")
+            .env_remove("TRUNKLINE_CONFIG")
+            .stdin(std::process::Stdio::null())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        Self { child, seen: String::new() }
+    }
+
+    /// Waits until the person and the program are done.
+    #[track_caller]
+    pub(super) fn until_done(&mut self) -> super::Ran {
+        use std::io::Read;
+        let (mut stdout, mut stderr) = (Vec::new(), String::new());
+        self.child.stdout.take().unwrap().read_to_end(&mut stdout).unwrap();
+        self.child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        self.seen = String::from_utf8_lossy(&stdout).into_owned();
+        super::Ran { code: self.child.wait().unwrap().code(), stdout: self.seen.clone(), stderr }
+    }
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use std::{
     borrow::Cow,
-    io::{self, IsTerminal},
+    io::{self, IsTerminal, Write},
+    os::fd::OwnedFd,
     path::PathBuf,
 };
 
@@ -17,10 +18,13 @@ use rustyline::{
     history::FileHistory,
     validate::Validator,
 };
-use tokio::task::JoinHandle;
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    task::JoinHandle,
+};
 
 use super::{history, word::NAMES};
-use crate::paint;
+use crate::{paint, terminal::Settings};
 
 /// What the prompt shows.
 const PROMPT: &str = "› ";
@@ -42,6 +46,32 @@ pub(super) struct Prompt {
     initial: String,
     reading: Option<Reading>,
     history: Option<PathBuf>,
+}
+
+/// The prompt while nothing is typed. What is typed stays for the line editor, which shows its prompt in the same place.
+pub(super) struct Shown {
+    terminal: AsyncFd<OwnedFd>,
+    _settings: Option<Settings>,
+}
+
+impl Shown {
+    /// Waits for a key.
+    ///
+    /// # Errors
+    /// When the terminal cannot be watched.
+    ///
+    /// # Cancel safety
+    /// Takes no key.
+    pub(super) async fn touched(&self) -> io::Result<()> {
+        self.terminal.readable().await.map(drop)
+    }
+
+    /// Makes room for what is shown instead.
+    pub(super) fn hide(self) {
+        let mut out = anstream::stdout().lock();
+        // A terminal that is gone shows nothing.
+        let _ = out.write_all(b"\r\x1b[K").and_then(|()| out.flush());
+    }
 }
 
 /// What was typed.
@@ -101,6 +131,27 @@ impl Prompt {
     /// Puts a text into the next line, for the person to change and send.
     pub(super) fn begin_with(&mut self, text: &str) {
         self.initial.push_str(text);
+    }
+
+    /// Whether the person has a terminal before them, and typed nothing yet.
+    pub(super) fn is_untouched(&self) -> bool {
+        Self::edits() && self.reading.is_none() && self.initial.is_empty() && self.before.is_empty()
+    }
+
+    /// Shows the prompt without reading: the line editor cannot be taken back from its line.
+    ///
+    /// # Errors
+    /// When the terminal cannot be watched.
+    pub(super) fn wait_for_key(&self) -> io::Result<Shown> {
+        let settings = Settings::by_key();
+        let stdin = rustix::io::dup(rustix::stdio::stdin())?;
+        #[expect(deprecated, reason = "the descriptor is owned, and its successor is unsafe to call")]
+        let terminal = AsyncFd::with_interest(stdin, Interest::READABLE)?;
+        let act = paint::ACT;
+        let mut out = anstream::stdout().lock();
+        write!(out, "{act}{PROMPT}{act:#}")?;
+        out.flush()?;
+        Ok(Shown { terminal, _settings: settings })
     }
 
     /// Completes these commands of the agent, too.

@@ -3,17 +3,14 @@
 use std::{path::Path, time::Duration};
 
 use anyhow::anyhow;
-use trunkline_host::{
-    Session,
-    protocol::{SessionInfo, SessionUpdate},
-};
+use trunkline_host::protocol::{SessionInfo, SessionUpdate};
 
 use super::{Next, Talk, Transcript, word};
 use crate::{
     fault::Fault,
     interrupt::{Interrupt, Interrupts},
     paint,
-    target::Chosen,
+    partner::Partner,
     terminal::one_line,
 };
 
@@ -48,7 +45,7 @@ impl Talk {
     pub(super) async fn model(
         &mut self,
         name: Option<String>,
-        session: &Session,
+        session: &mut Partner,
         interrupts: &mut Interrupts,
     ) -> Result<Next, Fault> {
         if name.is_none() {
@@ -63,7 +60,7 @@ impl Talk {
     pub(super) async fn mode(
         &mut self,
         name: Option<String>,
-        session: &Session,
+        session: &mut Partner,
         interrupts: &mut Interrupts,
     ) -> Result<Next, Fault> {
         if name.is_none() {
@@ -99,7 +96,7 @@ impl Talk {
     async fn change(
         &mut self,
         update: SessionUpdate,
-        session: &Session,
+        session: &mut Partner,
         interrupts: &mut Interrupts,
     ) -> Result<Next, Fault> {
         let asked = update.clone();
@@ -143,11 +140,15 @@ impl Talk {
     }
 
     /// Begins anew: nothing is known of the session yet.
-    pub(super) fn anew(&mut self, chosen: &Chosen) {
+    pub(super) fn anew(&mut self, partner: &Partner) {
         self.conversation.learned = SessionInfo::default();
-        self.conversation.transcript = Some(Transcript::new(&chosen.agent.name));
+        self.conversation.transcript = Some(Transcript::new(&self.name_of(partner)));
         self.conversation.screen.forget_usage();
-        self.conversation.screen.remark("a new conversation");
+        let text = match partner {
+            Partner::Own(_) => "a new conversation".to_owned(),
+            Partner::Journaled(session) => format!("a new conversation: {}", session.id()),
+        };
+        self.conversation.screen.remark(&text);
         self.conversation.screen.space();
     }
 

@@ -1,0 +1,203 @@
+//! A conversation that is kept in a journal: begun there, or gone on with.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::anyhow;
+use trunkline_host::protocol::{SessionId, SessionStart};
+
+use super::Talk;
+use crate::{
+    command::doctor::installed::must_be_here,
+    fault::{Done, Fault},
+    hub::Hub,
+    interrupt::Interrupts,
+    journal::{self, Holder},
+    overrides::Overrides,
+    paint,
+    partner::{Access, Journaled, Partner},
+    screen::Screen,
+    target::{Chosen, Target},
+    terminal::Settings,
+};
+
+/// Where a conversation is kept, and with which agent this process serves it where no other host does.
+pub(in crate::command) struct Place {
+    pub(in crate::command) folder: PathBuf,
+    pub(in crate::command) target: Target,
+    pub(in crate::command) overrides: Overrides,
+}
+
+/// A host that has the journal.
+pub(in crate::command) struct Reached {
+    pub(in crate::command) hub: Hub,
+    /// This process, where it is the host.
+    pub(in crate::command) own: Option<(Holder, Chosen)>,
+    /// What a new session asks for.
+    start: SessionStart,
+}
+
+impl Place {
+    /// Begins a conversation.
+    pub(super) async fn begin(self, config: Option<&Path>, screen: Screen, save: Option<PathBuf>) -> Done {
+        let Reached { hub, own, start } = self.reach(config).await?;
+        let agent = match &own {
+            Some((_, chosen)) => Some(chosen.agent.id.clone()),
+            None => self.target.named(),
+        };
+        let mut interrupts = Interrupts::watch()?;
+        let session = Journaled::start(hub, agent, start.clone()).await;
+        let (holder, chosen) = own.unzip();
+        let session = match session {
+            Ok(session) => session,
+            Err(fault) => return Err(ended(holder, fault, &mut interrupts).await),
+        };
+        let mut chat = Talk::new(chosen, start, screen, save);
+        let id = session.id().clone();
+        chat.greet();
+        chat.conversation.screen.remark(&format!("  kept in {} as {id}", self.folder.display()));
+        chat.conversation.screen.space();
+        self.talk(chat, session, holder, interrupts).await
+    }
+
+    /// Goes on with a session of the journal.
+    pub(in crate::command) async fn go_on(
+        mut self,
+        id: &str,
+        config: Option<&Path>,
+        screen: Screen,
+        save: Option<PathBuf>,
+    ) -> Done {
+        let id = self.choose_agent_of(id)?;
+        let Reached { hub, own, start } = self.reach(config).await?;
+        let mut interrupts = Interrupts::watch()?;
+        let (holder, chosen) = own.unzip();
+        let session = match start.options().next() {
+            Some(option) => {
+                Err(Fault::usage(anyhow!("the session is there already: `{option}` was set when it began"))
+                    .next("leave the option out; /model and /mode change a live session"))
+            }
+            None => Journaled::attach(hub, &id, Access::Whole).await,
+        };
+        let session = match session {
+            Ok(session) => session,
+            Err(fault) => return Err(ended(holder, fault, &mut interrupts).await),
+        };
+        let mut chat = Talk::new(chosen, start, screen, save);
+        chat.greet_attached(&session, holder.is_some());
+        self.talk(chat, session, holder, interrupts).await
+    }
+
+    async fn talk(
+        &self,
+        mut chat: Talk,
+        session: Journaled,
+        holder: Option<Holder>,
+        mut interrupts: Interrupts,
+    ) -> Done {
+        let settings = Settings::save();
+        let mut partner = Partner::Journaled(Box::new(session));
+        let done = chat.run(&mut partner, &mut interrupts).await;
+        chat.conversation.screen.pause();
+        drop(settings);
+        let Partner::Journaled(session) = partner else { return done };
+        if done.is_ok() && !session.is_closed() {
+            let folder = self.folder.to_string_lossy();
+            let command = ["trunkline", "sessions", "--journal", &folder, "attach", session.id().as_str()];
+            let how = shell_words::join(command);
+            chat.conversation.screen.remark(&match holder {
+                Some(_) => format!("the session is kept; `{how}` goes on"),
+                None => format!("the session goes on without you; `{how}` comes back"),
+            });
+        }
+        session.leave().await;
+        match (done, holder) {
+            (Err(fault), holder) => Err(ended(holder, fault, &mut interrupts).await),
+            (done, Some(holder)) => holder.end(&mut interrupts).await.and(done),
+            (done, None) => done,
+        }
+    }
+
+    /// Takes the session's agent, where the command line names no adapter.
+    ///
+    /// # Errors
+    /// Where there is no such session, or it has another agent than the command line says.
+    pub(in crate::command) fn choose_agent_of(&mut self, id: &str) -> Result<SessionId, Fault> {
+        let id = SessionId::new(id).map_err(Fault::usage)?;
+        let known = journal::look(&self.folder)?.show(&id).map_err(anyhow::Error::from)?;
+        let Some(known) = known else {
+            return Err(Fault::usage(anyhow!("the journal has no session {:?}", id.as_str())).next(format!(
+                "list those that there are by `trunkline sessions --journal {}`",
+                self.folder.display()
+            )));
+        };
+        match &self.target.agent {
+            Some(agent) if *agent != known.agent_id => Err(Fault::usage(anyhow!(
+                "session {:?} is of the agent {}, not of {agent}",
+                id.as_str(),
+                known.agent_id
+            ))
+            .next("leave out --agent")),
+            _ => {
+                if self.target.adapter.is_none() {
+                    self.target.agent = Some(known.agent_id);
+                }
+                Ok(id)
+            }
+        }
+    }
+
+    /// The host that has the journal: this process, where there is no other.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(in crate::command) async fn reach(&self, config: Option<&Path>) -> Result<Reached, Fault> {
+        let mut own = None;
+        let (hub, holder) = journal::reach(&self.folder, || {
+            let (chosen, start) = self.target.host_for(config, &self.overrides)?;
+            must_be_here(&chosen)?;
+            let host = chosen.host.clone();
+            own = Some((chosen, start));
+            Ok(host)
+        })
+        .await?;
+        match (holder, own) {
+            (Some(holder), Some((chosen, start))) => Ok(Reached { hub, own: Some((holder, chosen)), start }),
+            _ => {
+                if let Some(option) = self.target.of_own_host() {
+                    return Err(Fault::usage(anyhow!(
+                        "a host has the journal {} already, so {option} has no effect here",
+                        self.folder.display()
+                    ))
+                    .next(format!(
+                        "leave {option} out for an agent of that host, or name another --journal"
+                    )));
+                }
+                Ok(Reached { hub, own: None, start: self.overrides.of_session()? })
+            }
+        }
+    }
+}
+
+/// The fault of a host in this process, where it has one, else that of its session.
+async fn ended(holder: Option<Holder>, fault: Fault, interrupts: &mut Interrupts) -> Fault {
+    match holder {
+        Some(holder) => holder.end(interrupts).await.err().unwrap_or(fault),
+        None => fault,
+    }
+}
+
+impl Talk {
+    fn greet_attached(&mut self, session: &Journaled, is_own: bool) {
+        let (bold, dim) = (paint::STRONG, paint::DIM);
+        let then = session.then();
+        let state = then.state.map_or("", |state| state.as_str());
+        let (agent, id) = (session.agent(), session.id());
+        let screen = &mut self.conversation.screen;
+        screen.note("●", paint::ACT, &format!("{bold}{agent}{bold:#} {dim}· {id} · {state}{dim:#}"));
+        screen.remark("  /help lists the commands · Ctrl-C stops a turn · Ctrl-D leaves");
+        if is_own {
+            screen.remark("  no host has the journal: this process has it until you leave");
+        }
+        screen.space();
+    }
+}

@@ -1,0 +1,194 @@
+//! Sessions of a host that runs: watched, followed, spoken to, stopped.
+
+use std::{io::Write, path::Path};
+
+use anyhow::anyhow;
+use serde_json::json;
+use trunkline_host::protocol::{SessionId, SessionInfo, Status};
+
+use super::{Format, Printer, Reading, id_of};
+use crate::{
+    ask::Asker,
+    command::{
+        chat::Place,
+        run::{code_of, next_after},
+    },
+    conversation::{Conversation, Outcome},
+    exit,
+    fault::{Done, Fault},
+    hub::Hub,
+    interrupt::Interrupts,
+    journal,
+    jsonl::Lines,
+    partner::{Access, Journaled, Partner},
+    screen::{Detail, Screen},
+};
+
+/// Shows a session while others talk in it, until it ends or Ctrl-C.
+pub(super) async fn observe(read: &Reading, id: &str) -> Done {
+    let session = id_of(id)?;
+    let Some(hub) = known_live(read, id).await? else { return read_alone(read, id, 1, Format::Text) };
+    let mut interrupts = Interrupts::watch()?;
+    let mut partner = Partner::Journaled(Box::new(Journaled::attach(hub, &session, Access::Observed).await?));
+    let mut conversation = conversation(false);
+    loop {
+        let heard = tokio::select! {
+            biased;
+            interrupt = interrupts.next() => {
+                conversation.screen.pause();
+                return Ok(interrupt.exit_code());
+            }
+            heard = partner.next() => heard,
+        };
+        match heard {
+            Some(heard) => {
+                if conversation.outside(heard)?.is_some() {
+                    return Ok(exit::OK);
+                }
+            }
+            None => {
+                conversation.screen.pause();
+                let Partner::Journaled(session) = partner else { return Ok(exit::OK) };
+                return Err(session.lost());
+            }
+        }
+    }
+}
+
+/// Writes what a session has, then what is new, until it ends or Ctrl-C.
+pub(super) async fn follow(read: &Reading, id: &str, from: u64, format: Format) -> Done {
+    let session = id_of(id)?;
+    let Some(hub) = known_live(read, id).await? else { return read_alone(read, id, from, format) };
+    let mut interrupts = Interrupts::watch()?;
+    let mut session = Journaled::watch(hub, &session, from.max(1) - 1).await?;
+    let one = tokio::task::block_in_place(|| read.one(&journal::look(&read.folder)?, id))?;
+    let mut printer = Printer::new(format);
+    let mut out = anstream::stdout();
+    printer.begin(&one, &mut out)?;
+    while session.is_behind() || !session.is_closed() {
+        let line = tokio::select! {
+            biased;
+            interrupt = interrupts.next() => {
+                printer.end(&mut out)?;
+                return Ok(interrupt.exit_code());
+            }
+            line = session.next_line() => line,
+        };
+        let Some(line) = line else {
+            printer.end(&mut out)?;
+            return Err(session.lost());
+        };
+        printer.entry(line.as_bytes(), &mut out)?;
+        out.flush()?;
+    }
+    printer.end(&mut out)?;
+    Ok(exit::OK)
+}
+
+/// The host of a session that the journal has.
+async fn known_live(read: &Reading, id: &str) -> Result<Option<Hub>, Fault> {
+    tokio::task::block_in_place(|| read.one(&journal::look(&read.folder)?, id))?;
+    journal::connect(&read.folder).await
+}
+
+/// What is there, where nothing new can come.
+fn read_alone(read: &Reading, id: &str, from: u64, format: Format) -> Done {
+    let code = tokio::task::block_in_place(|| read.history(id, from, format))?;
+    anstream::eprintln!("note: no host has the journal, so nothing new comes");
+    Ok(code)
+}
+
+/// Sends an input, and shows its turn to the end where that is waited for.
+pub(super) async fn send(
+    mut place: Place,
+    id: &str,
+    text: &str,
+    waits: bool,
+    is_json: bool,
+    config: Option<&Path>,
+) -> Done {
+    let id = tokio::task::block_in_place(|| place.choose_agent_of(id))?;
+    if !waits {
+        return send_alone(&place.folder, &id, text, is_json).await;
+    }
+    let reached = place.reach(config).await?;
+    let mut interrupts = Interrupts::watch()?;
+    let (holder, chosen) = reached.own.unzip();
+    let turn = async {
+        let session = Journaled::attach(reached.hub, &id, Access::FromNow).await?;
+        let mut partner = Partner::Journaled(Box::new(session));
+        let mut conversation = conversation(is_json);
+        let no = partner.send(text)?;
+        let outcome = conversation.turn(&mut partner, no, &mut interrupts).await?;
+        conversation.screen.pause();
+        let Partner::Journaled(session) = partner else { return Ok(exit::OK) };
+        Ok(match outcome {
+            Outcome::Ended(end) | Outcome::Closed(Some(end), _) => {
+                let agent = chosen.as_ref().map(|chosen| &chosen.agent);
+                if let Some(next) = agent.and_then(|agent| next_after(&end, agent, &[])) {
+                    conversation.screen.remark(&next);
+                }
+                code_of(&end, chosen.as_ref().map(|chosen| &chosen.host))
+            }
+            Outcome::Closed(None, _) if session.is_lost() => return Err(session.lost()),
+            Outcome::Closed(None, _) => exit::FAILED,
+            Outcome::Leave(interrupt) => {
+                session.leave().await;
+                interrupt.exit_code()
+            }
+        })
+    };
+    let done = turn.await;
+    match holder {
+        Some(holder) => holder.end(&mut interrupts).await.and(done),
+        None => done,
+    }
+}
+
+async fn send_alone(folder: &Path, id: &SessionId, text: &str, is_json: bool) -> Done {
+    let Some(hub) = journal::connect(folder).await? else {
+        return Err(Fault::usage(anyhow!("no host has the journal, so no turn would run")).next(format!(
+            "leave out --no-wait, or start `trunkline serve --journal {} --listen unix:PATH`",
+            folder.display()
+        )));
+    };
+    let mut partner = Partner::Journaled(Box::new(Journaled::attach(hub, id, Access::FromNow).await?));
+    partner.send(text)?;
+    let Partner::Journaled(mut session) = partner else { return Ok(exit::OK) };
+    let accepted = session.accepted().await?;
+    if is_json {
+        let (message_id, seq) = (accepted.message_id, accepted.seq);
+        writeln!(anstream::stdout(), "{}", json!({ "message_id": message_id, "seq": seq }))?;
+    }
+    Ok(exit::OK)
+}
+
+/// Stops the turn that runs in a session.
+pub(super) async fn stop(folder: &Path, id: &SessionId) -> Done {
+    let nothing = || anstream::eprintln!("note: no turn runs in the session {id}");
+    tokio::task::block_in_place(|| journal::look(folder))?;
+    let Some(hub) = journal::connect(folder).await? else {
+        nothing();
+        return Ok(exit::OK);
+    };
+    let mut session = Journaled::attach(hub, id, Access::FromNow).await?;
+    match session.stop_running().await? {
+        None => nothing(),
+        Some(Status::Stopped) => {}
+        Some(status) => anstream::eprintln!("note: the turn ended before it was stopped: {status}"),
+    }
+    Ok(exit::OK)
+}
+
+/// A conversation that shows on stdout and stderr, without a prompt.
+fn conversation(is_json: bool) -> Conversation {
+    Conversation {
+        screen: Screen::new(Detail::Calm).with_markdown(),
+        lines: is_json.then(Lines::new),
+        asker: Asker::new(),
+        save: None,
+        lost_files: false,
+        learned: SessionInfo::default(),
+        transcript: None,
+    }
+}

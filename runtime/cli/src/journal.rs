@@ -1,0 +1,155 @@
+//! The journal of a command: its folder, and the host that has it, which may be this process.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context, anyhow};
+use tokio::{net::UnixStream, task::JoinHandle};
+use trunkline_host::Host;
+use trunkline_journal::{OpenError, Options};
+use trunkline_relay::{RelayOptions, Report, serve_beside_sockets};
+use trunkline_sessions::{Archive, Sessions};
+
+use crate::{fault::Fault, hub::Hub, interrupt::Interrupts, target};
+
+/// The socket in the folder of a journal.
+pub(crate) const SOCKET: &str = "host.sock";
+
+/// How much is on its way between this process and the host in it, in bytes.
+const PIPE: usize = 256 * 1024;
+
+/// How long a host that has just taken the folder may need to listen.
+const LISTENS: Duration = Duration::from_secs(5);
+
+/// How often it is looked for.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The folder that was named, or that the configuration names.
+///
+/// # Errors
+/// What is wrong with the configuration.
+pub(crate) fn folder(given: Option<&Path>, config: Option<&Path>) -> Result<Option<PathBuf>, Fault> {
+    match given {
+        Some(folder) => Ok(Some(folder.to_owned())),
+        None => Ok(target::read(config, target::UNCHECKED)?.journal),
+    }
+}
+
+/// Looks at a journal, whoever has it.
+///
+/// # Errors
+/// Why it cannot be read.
+pub(crate) fn look(folder: &Path) -> Result<Archive, Fault> {
+    Archive::open(folder).map_err(|error| refused(error, folder))
+}
+
+/// Why a journal was not opened, and what to do.
+pub(crate) fn refused(error: OpenError, folder: &Path) -> Fault {
+    let fault = Fault::usage(anyhow!(error));
+    match folder.exists() {
+        true => fault,
+        false => fault.next("name the folder of `trunkline serve --journal FOLDER`"),
+    }
+}
+
+/// A hub of the host that has the journal. `None` where no host listens there.
+///
+/// # Errors
+/// When there is a host that takes no hub.
+pub(crate) async fn connect(folder: &Path) -> Result<Option<Hub>, Fault> {
+    let socket = folder.join(SOCKET);
+    match UnixStream::connect(&socket).await {
+        Ok(stream) => {
+            let (input, output) = stream.into_split();
+            Ok(Some(Hub::new(input, output)))
+        }
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+            Ok(None)
+        }
+        Err(error) => Err(Fault::failed(
+            anyhow!(error).context(format!("failed to connect to the host at {}", socket.display())),
+        )
+        .next("use the user that runs the host")),
+    }
+}
+
+/// Opens a journal for a host.
+///
+/// # Errors
+/// Why it was not opened.
+pub(crate) async fn open(
+    host: Host,
+    folder: &Path,
+    options: Options,
+) -> Result<Result<Sessions, OpenError>, Fault> {
+    let folder = folder.to_owned();
+    let opened = tokio::task::spawn_blocking(move || Sessions::open(host, &folder, options));
+    let opened = opened.await.context("failed to open the journal")?;
+    Ok(opened.map(|(sessions, damaged)| {
+        for damage in damaged {
+            tracing::warn!("the journal is damaged: {}", damage.damage);
+        }
+        sessions
+    }))
+}
+
+/// The host in this process that has a journal.
+pub(crate) struct Holder {
+    serving: JoinHandle<io::Result<Report>>,
+}
+
+/// A hub of the host that has the journal, which is this process where there is no other.
+///
+/// # Errors
+/// Why there is none.
+pub(crate) async fn reach(
+    folder: &Path,
+    host: impl FnOnce() -> Result<Host, Fault>,
+) -> Result<(Hub, Option<Holder>), Fault> {
+    if let Some(hub) = connect(folder).await? {
+        return Ok((hub, None));
+    }
+    let host = host()?;
+    let deadline = tokio::time::Instant::now() + LISTENS;
+    loop {
+        match open(host.clone(), folder, Options::default()).await? {
+            Ok(sessions) => {
+                let (near, far) = tokio::io::duplex(PIPE);
+                let (input, output) = tokio::io::split(far);
+                let options = RelayOptions::default().sessions(sessions).socket(folder.join(SOCKET));
+                let serving = tokio::spawn(serve_beside_sockets(host, input, output, options));
+                let (input, output) = tokio::io::split(near);
+                return Ok((Hub::new(input, output), Some(Holder { serving })));
+            }
+            // It has begun, and does not listen yet.
+            Err(OpenError::InUse { .. }) if tokio::time::Instant::now() < deadline => {
+                tokio::time::sleep(LOOK).await;
+                if let Some(hub) = connect(folder).await? {
+                    return Ok((hub, None));
+                }
+            }
+            Err(error) => return Err(refused(error, folder)),
+        }
+    }
+}
+
+impl Holder {
+    /// Ends the host, whose hub must have gone: turns that run are stopped, and the journal is closed. An interrupt
+    /// ends the waiting.
+    ///
+    /// # Errors
+    /// Why the host could not serve.
+    pub(crate) async fn end(self, interrupts: &mut Interrupts) -> Result<(), Fault> {
+        tokio::select! {
+            served = self.serving => {
+                served.context("the host failed")?.context("failed to listen in the journal's folder")?;
+            }
+            // What is left dies with this process.
+            _ = interrupts.next() => {}
+        }
+        Ok(())
+    }
+}

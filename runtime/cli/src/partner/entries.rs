@@ -1,0 +1,103 @@
+//! Entries of a journal as events, and in words where no event says it.
+
+use std::time::Duration;
+
+use trunkline_host::{
+    Cause, Event, EventKind, File, TurnEnd, TurnNo, TurnScope,
+    protocol::{
+        AdapterBody, Category, Delivered, ErrorEvent, Fact, FileOutput, HostFact, Lag, Meta, RequestDecided,
+        SessionInfo, Status, StopReason, TurnComplete,
+    },
+};
+
+use super::Heard;
+use crate::{paint, terminal::one_line};
+
+/// What an adapter's message is, but for requests and ends.
+pub(super) fn event(scope: TurnScope, body: AdapterBody, meta: Option<Meta>) -> Heard {
+    match EventKind::from_body(body) {
+        Some(kind) => Heard::Event(Event { scope, kind, meta: meta.map(Box::new) }),
+        None => Heard::Nothing,
+    }
+}
+
+/// An event that the relay's own message stands for.
+fn said(kind: EventKind) -> Heard {
+    Heard::Event(Event { scope: TurnScope::Outside, kind, meta: None })
+}
+
+/// The end of a turn, and what caused it as far as its message says.
+pub(super) fn turn_end(turn: TurnNo, complete: TurnComplete, took: Duration) -> TurnEnd {
+    let status = complete.status_or_completed();
+    let category = complete.error.as_ref().and_then(|error| error.category);
+    let cause = match category {
+        Some(Category::ProcessExit) => Cause::ProcessExit,
+        Some(Category::NotInstalled) => Cause::StartFailed,
+        _ => Cause::Complete,
+    };
+    let unsaid = if status == Status::Completed { Delivered::Yes } else { Delivered::Unknown };
+    TurnEnd {
+        turn,
+        cause,
+        status,
+        error: complete.error.clone(),
+        delivered: complete.delivered.unwrap_or(unsaid),
+        exit: None,
+        stderr_tail: None,
+        took: complete.duration_ms.map_or(took, Duration::from_millis),
+        complete: Some(Box::new(complete)),
+    }
+}
+
+/// A file that the agent gave.
+pub(super) fn file(scope: TurnScope, file: FileOutput) -> Heard {
+    let (Some(size), Some(sha256)) = (file.size, file.sha256) else {
+        let name = file.file_name.unwrap_or(file.file_path);
+        return Heard::Note { mark: "↓", style: paint::ACT, text: one_line(&name) };
+    };
+    let file = File {
+        name: file.file_name.unwrap_or_default(),
+        mime_type: file.file_mime_type.unwrap_or_default(),
+        path: file.file_path.into(),
+        size,
+        sha256,
+    };
+    Heard::Event(Event { scope, kind: EventKind::File(Box::new(file)), meta: None })
+}
+
+/// What happened to the session.
+pub(super) fn fact(fact: HostFact) -> Heard {
+    let message = fact.message.unwrap_or_default();
+    match fact.fact {
+        Some(Fact::ProcessEnded) => said(EventKind::Error(ErrorEvent {
+            category: Some(Category::ProcessExit),
+            message: if message.is_empty() { "the agent's process ended".to_owned() } else { message },
+            ..ErrorEvent::default()
+        })),
+        Some(Fact::Resumed) => {
+            said(EventKind::Info(Box::new(SessionInfo { context: fact.context, ..SessionInfo::default() })))
+        }
+        Some(Fact::HostRestarted) => {
+            Heard::Note { mark: "!", style: paint::CARE, text: "the host was started again".to_owned() }
+        }
+        Some(Fact::Opened) | None => Heard::Nothing,
+    }
+}
+
+/// How a request was settled.
+pub(super) fn decided(decided: RequestDecided) -> Heard {
+    let text = match (decided.reason, decided.approved) {
+        (Some(StopReason::User) | None, Some(true)) => "allowed".to_owned(),
+        (Some(StopReason::User) | None, Some(false)) => "denied".to_owned(),
+        (Some(StopReason::User) | None, None) if decided.values.is_some() => "answered".to_owned(),
+        (Some(StopReason::User) | None, None) => "not answered".to_owned(),
+        (Some(reason), _) => format!("the request was settled: {reason}"),
+    };
+    Heard::Decided { request_id: decided.request_id, text }
+}
+
+/// That entries are missing.
+pub(super) fn lag(lag: &Lag) -> Heard {
+    let text = format!("entries {} to {} are not in the journal any more", lag.from, lag.to);
+    Heard::Note { mark: "!", style: paint::CARE, text }
+}

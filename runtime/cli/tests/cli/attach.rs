@@ -1,0 +1,403 @@
+//! `trunkline sessions` and `chat` on sessions that a host runs: attached, watched, spoken to, gone on with.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::Child,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use super::{
+    Home, Ran,
+    journal::{Serving, input, start},
+    terminal::Person,
+};
+
+/// A host that stays, with the session `s` on it, and its hub.
+fn serving(home: &Home, more: &[&str]) -> Serving {
+    let mut host = Serving::new(home, &[&["--listen", "unix:door"], more].concat());
+    host.say(&start("s"));
+    host.until("host.fact");
+    host
+}
+
+/// Ends a host that stays.
+fn end(mut host: Serving) {
+    kill_process(Pid::from_child(&host.child), Signal::TERM).unwrap();
+    host.input = None;
+    host.end();
+}
+
+/// `trunkline sessions` on the journal of the host.
+fn sessions(home: &Home, arguments: &[&str]) -> Ran {
+    home.run([&["sessions", "--journal", "journal"], arguments].concat())
+}
+
+fn attach<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&["sessions", "--journal", "journal", "attach", "s"], more].concat()
+}
+
+/// Waits for a file that a person's script makes.
+fn until_there(home: &Home, name: &str) {
+    let file = home.path().join(name);
+    let since = Instant::now();
+    while !file.exists() {
+        assert!(since.elapsed() < Duration::from_secs(60), "{name} does not come");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn answer(request: &Value, approved: bool) -> Value {
+    let id = &request["request_id"];
+    json!({"type": "permission.response", "session_id": "s", "request_id": id, "approved": approved})
+}
+
+#[test]
+fn a_turn_that_runs_is_joined_and_its_permission_answered_from_elsewhere() {
+    let home = Home::new();
+    let mut host = serving(&home, &[]);
+    host.say(&input("s", "a", "before"));
+    host.until("turn.complete");
+    host.say(&input("s", "b", "/tool ls"));
+    host.until("permission.request");
+    let mut person = Person::new(
+        &home,
+        &attach(&[]),
+        r#"
+expect("› before")
+expect("before")
+expect("› /tool ls")
+expect("allow? [y/N] › ")
+send("y\n")
+expect("ran ls")
+expect("› ")
+send("\x04")
+expect("the session goes on without you")
+done()
+"#,
+    );
+    assert_eq!(host.until("request.decided")["approved"], true);
+    host.until("turn.complete");
+    person.until_done().must_end_with(0);
+    host.say(&input("s", "c", "still here"));
+    host.until("turn.complete");
+    end(host);
+}
+
+#[test]
+fn two_who_are_attached_see_what_each_says_and_one_answer_counts() {
+    let home = Home::new();
+    let mut host = serving(&home, &[]);
+    let talk = |name: &str, own: &str, answers: &str| {
+        format!(
+            r#"
+expect("\n› ")
+open("{name}", "w").close()
+expect("› from the hub")
+expect("from the hub")
+{own}
+expect("› /tool ls")
+expect("allow? [y/N] › ")
+{answers}
+expect("denied ls")
+expect("› ")
+send("\x04")
+done()
+"#
+        )
+    };
+    let says = "send(\"it is me\\r\")\nexpect(\"it is me\")\nexpect(\"it is me\")";
+    let hears = "expect(\"› it is me\")\nexpect(\"it is me\")";
+    let mut one = Person::new(&home, &attach(&[]), &talk("one", says, "send(\"n\\n\")"));
+    let mut two = Person::new(&home, &attach(&[]), &talk("two", hears, "expect(\"denied\")"));
+    // Both are at their prompts before anything is said: what they hear from then on is live.
+    for there in ["one", "two"] {
+        until_there(&home, there);
+    }
+    host.say(&input("s", "a", "from the hub"));
+    host.until("turn.complete");
+    assert_eq!(host.until("turn.begin")["content"], "it is me");
+    host.until("turn.complete");
+    host.say(&input("s", "b", "/tool ls"));
+    host.until("turn.complete");
+    one.until_done().must_end_with(0);
+    two.until_done().must_end_with(0);
+    end(host);
+}
+
+#[test]
+fn one_who_observes_sees_all_and_answers_nothing() {
+    let home = Home::new();
+    let mut host = serving(&home, &[]);
+    host.say(&input("s", "a", "/tool ls"));
+    let asked = host.until("permission.request");
+    let mut person = Person::new(
+        &home,
+        &attach(&["--observe"]),
+        r#"
+expect("› /tool ls")
+expect("ls asks for permission")
+send("y\n")
+open("typed", "w").close()
+expect("allowed")
+expect("ran ls")
+send("\x03")
+done()
+"#,
+    );
+    until_there(&home, "typed");
+    host.say(&answer(&asked, true));
+    host.until("turn.complete");
+    person.until_done().must_end_with(130);
+    assert!(!person.seen.contains("allow?"), "{}", person.seen);
+    end(host);
+}
+
+#[test]
+fn a_host_that_is_killed_is_named_with_what_to_do_and_the_session_goes_on() {
+    let home = Home::new();
+    let mut host = serving(&home, &[]);
+    host.say(&input("s", "a", "/sleep 60"));
+    host.until("turn.begin");
+    let watched = |at: &str| {
+        format!(
+            "expect({at:?})\nopen(\"there\", \"w\").close()\nexpect(\"the host that has the journal has ended\")\nexpect(\"trunkline sessions attach s\")\ndone()\n"
+        )
+    };
+    let mut person = Person::new(&home, &attach(&[]), &watched("› /sleep 60"));
+    until_there(&home, "there");
+    host.kill();
+    person.until_done().must_end_with(1);
+    let mut person = Person::new(
+        &home,
+        &attach(&[]),
+        r#"
+expect("no host has the journal: this process has it until you leave")
+expect("the host was started again")
+expect("› ")
+send("go on\r")
+expect("go on")
+expect("go on")
+expect("› ")
+send("\x04")
+expect("the session is kept")
+done()
+"#,
+    );
+    person.until_done().must_end_with(0);
+}
+
+#[test]
+fn ctrl_c_stops_the_turn_and_a_second_one_leaves_it() {
+    let home = Home::new();
+    let stubborn = home.file(
+        "stubborn.py",
+        r#"
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if message["type"] == "user.input":
+        print(json.dumps({"type": "output", "session_id": message["session_id"], "content": "busy\n"}), flush=True)
+"#,
+    );
+    let adapter = shell_words::join(["python3", stubborn.to_str().unwrap()]);
+    let mut host = serving(&home, &["--adapter", &adapter]);
+    host.say(&input("s", "a", "begin"));
+    host.until("output");
+    let mut person = Person::new(
+        &home,
+        &attach(&[]),
+        "expect(\"busy\")\nsend(\"\\x03\")\nexpect(\"stopping\")\nsend(\"\\x03\")\ndone()\n",
+    );
+    host.until("stop.requested");
+    person.until_done().must_end_with(130);
+    end(host);
+}
+
+#[test]
+fn an_input_is_sent_and_its_turn_awaited_or_not_and_stopped() {
+    let home = Home::new();
+    let mut host = serving(&home, &[]);
+    let sent = sessions(&home, &["send", "s", "hello"]);
+    assert_eq!(sent.must_end_with(0).stdout, "hello\n");
+    assert_eq!(host.until("turn.begin")["content"], "hello");
+    sessions(&home, &["send", "s", "/fail no luck"]).must_end_with(1).must_say("no luck");
+    let denied = sessions(&home, &["send", "s", "/tool ls"]);
+    assert_eq!(denied.must_end_with(0).stdout, "denied ls\n");
+    let lines = sessions(&home, &["send", "s", "as JSON", "--json"]);
+    let last = lines.must_end_with(0).json_lines().pop().unwrap();
+    assert_eq!((&last["type"], &last["status"]), (&json!("end"), &json!("completed")));
+
+    let accepted = sessions(&home, &["send", "s", "/sleep 60", "--no-wait", "--json"]);
+    assert!(accepted.must_end_with(0).json_lines()[0]["seq"].is_u64());
+    // Its own turn waits behind that one, and no word of that one is shown.
+    let waiting =
+        home.command(["sessions", "--journal", "journal", "send", "s", "behind it"]).spawn().unwrap();
+    while host.until("turn.begin")["content"] != "behind it" {}
+    sessions(&home, &["stop", "s"]).must_end_with(0);
+    let waited = Ran::of(waiting.wait_with_output().unwrap());
+    assert_eq!(waited.must_end_with(0).stdout, "behind it\n");
+    sessions(&home, &["stop", "s"]).must_end_with(0).must_say("no turn runs");
+    sessions(&home, &["send", "nowhere", "hello"]).must_end_with(2).must_say("has no session \"nowhere\"");
+    end(host);
+
+    sessions(&home, &["send", "s", "hello", "--no-wait"])
+        .must_end_with(2)
+        .must_say("no host has the journal");
+    let alone = sessions(&home, &["send", "s", "hello again"]);
+    assert_eq!(alone.must_end_with(0).stdout, "hello again\n");
+    sessions(&home, &["stop", "s"]).must_end_with(0).must_say("no turn runs");
+}
+
+/// Lines of a program as they come.
+struct Following {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Following {
+    fn new(home: &Home, arguments: &[&str]) -> Self {
+        let mut child =
+            home.command([&["sessions", "--journal", "journal"], arguments].concat()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    fn until(&mut self, text: &str) {
+        while !self.lines.next().expect("there is more to follow").unwrap().contains(text) {}
+    }
+}
+
+#[test]
+fn a_history_that_is_followed_has_what_was_and_what_comes() {
+    let home = Home::new();
+    let mut host = serving(&home, &[]);
+    host.say(&input("s", "a", "the first"));
+    host.until("turn.complete");
+    let mut text = Following::new(&home, &["history", "s", "--follow"]);
+    let mut json = Following::new(&home, &["history", "s", "--follow", "--json", "--from", "2"]);
+    text.until("> the first");
+    json.until("\"seq\":2,");
+    host.say(&input("s", "b", "the second"));
+    text.until("> the second");
+    json.until("the second");
+    host.say(&json!({"type": "session.close", "session_id": "s"}));
+    text.until("the session was closed");
+    for mut following in [text, json] {
+        while following.lines.next().is_some() {}
+        assert_eq!(following.child.wait().unwrap().code(), Some(0));
+    }
+    let mut ended = Following::new(&home, &["history", "s", "--follow"]);
+    ended.until("the session was closed");
+    assert_eq!(ended.child.wait().unwrap().code(), Some(0));
+    end(host);
+    sessions(&home, &["history", "s", "--follow"]).must_end_with(0).must_say("nothing new comes");
+}
+
+#[test]
+fn a_history_that_is_followed_ends_with_the_host() {
+    let home = Home::new();
+    let mut host = serving(&home, &[]);
+    host.say(&input("s", "a", "the first"));
+    let mut text = Following::new(&home, &["history", "s", "--follow"]);
+    text.until("> the first");
+    host.kill();
+    let ended = Ran::of(text.child.wait_with_output().unwrap());
+    ended.must_end_with(1).must_say("the host that has the journal has ended");
+}
+
+#[test]
+fn a_chat_is_kept_in_a_journal_and_gone_on_with() {
+    let home = Home::new();
+    home.file(
+        "trunkline.json",
+        r#"{"runtime": {"journal": "journal"}, "agents": [{"id": "echo", "profile": "echo"}]}"#,
+    );
+    let first = home.run_with_stdin(["chat"], "Remember juniper\n/new\nanother\n");
+    first.must_end_with(0).must_say("kept in").must_say("a new conversation: chat-");
+    assert_eq!(first.stdout, "Remember juniper\nanother\n");
+    let list = home.run(["sessions", "--json"]);
+    let list: Value = serde_json::from_str(&list.must_end_with(0).stdout).unwrap();
+    let titles: Vec<_> = list["sessions"].as_array().unwrap().iter().map(|one| &one["title"]).collect();
+    assert_eq!(titles.len(), 2);
+    let of = |title: &str| {
+        let one = list["sessions"].as_array().unwrap().iter().find(|one| one["title"] == title).unwrap();
+        one["session_id"].as_str().unwrap().to_owned()
+    };
+    let resumed = home.run_with_stdin(["chat", "--resume", &of("Remember juniper")], "which word?\n");
+    resumed.must_end_with(0).must_say("› Remember juniper").must_say("has forgotten this conversation");
+    assert_eq!(resumed.stdout, "Remember juniper\nwhich word?\n");
+    home.run(["chat", "--resume"]).must_end_with(2).must_say("name one: --resume ID");
+    let set = home.run(["chat", "--resume", &of("another"), "--agent", "codex"]);
+    set.must_end_with(2).must_say("is of the agent echo");
+
+    let mut person = Person::new(
+        &home,
+        &["chat", "--resume"],
+        r#"
+expect("Enter resumes")
+send("junip")
+expect("1 of 1")
+send("\r")
+expect("● echo")
+expect("› Remember juniper")
+expect("› which word?")
+expect("\n› ")
+send("\x04")
+done()
+"#,
+    );
+    person.until_done().must_end_with(0);
+    let mut person =
+        Person::new(&home, &["chat", "--resume"], "expect(\"Enter resumes\")\nsend(\"\\x03\")\ndone()\n");
+    person.until_done().must_end_with(130);
+}
+
+#[test]
+fn a_chat_beside_a_host_is_a_session_of_that_host() {
+    let home = Home::new();
+    let mut host = serving(&home, &[]);
+    let chat = home.run_with_stdin(["chat", "--journal", "journal"], "hello\n");
+    assert_eq!(chat.must_end_with(0).must_say("goes on without you").stdout, "hello\n");
+    for option in [&["--allow", "ls"][..], &["--adapter", "true"]] {
+        let refused = home.run([&["chat", "--journal", "journal"], option].concat());
+        refused.must_end_with(2).must_say("name another --journal");
+    }
+    host.say(&input("s", "a", "both are there"));
+    host.until("turn.complete");
+    let list = sessions(&home, &["list", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&list.stdout).unwrap()["sessions"].as_array().unwrap().len(), 2);
+    end(host);
+}
+
+#[test]
+fn a_chat_that_has_the_journal_is_joined_by_another() {
+    let home = Home::new();
+    let mut first = Person::new(
+        &home,
+        &["chat", "--journal", "journal"],
+        r#"
+expect("kept in journal as ")
+expect("\n› ")
+send("hello\r")
+expect("hello")
+expect("hello")
+expect("\n› ")
+open("there", "w").close()
+expect("› from the other")
+expect("from the other")
+expect("\n› ")
+send("\x04")
+done()
+"#,
+    );
+    until_there(&home, "there");
+    let list: Value = serde_json::from_str(&sessions(&home, &["--json"]).stdout).unwrap();
+    let id = list["sessions"][0]["session_id"].as_str().unwrap();
+    let sent = sessions(&home, &["send", id, "from the other"]);
+    assert_eq!(sent.must_end_with(0).stdout, "from the other\n");
+    first.until_done().must_end_with(0);
+    home.run(["sessions", "--journal", "journal", "check"]).must_end_with(0);
+}
