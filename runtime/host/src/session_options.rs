@@ -4,6 +4,7 @@ mod modes;
 
 use std::path::Path;
 
+use serde_json::Value;
 use trunkline_protocol::{Json, Resume, SessionStart, SessionUpdate};
 
 use self::modes::Ladder;
@@ -84,13 +85,11 @@ pub(crate) fn open(config: &AgentConfig, start: &SessionStart) -> Result<Option<
 /// Whether the directory in a resume's parameters may be worked in. A built-in adapter goes on where the conversation was when
 /// the session names no directory, so what a hub sends back counts as one that it names.
 fn allowed_kept(resume: Option<&Resume>, allowed_dir: impl Fn(&String) -> bool) -> bool {
-    #[derive(serde::Deserialize)]
-    struct Kept {
-        cwd: String,
-    }
-    let kept = resume.and_then(|resume| resume.params.as_ref()?.to::<Kept>().ok());
+    // Read as the adapter reads it: of a member that stands there twice the last one counts.
+    let kept = resume.and_then(|resume| resume.params.as_ref()?.to::<Value>().ok());
+    let cwd = kept.as_ref().and_then(|kept| kept.get("cwd")?.as_str()).map(str::to_owned);
     // One that is not a directory is not gone on in.
-    kept.is_none_or(|kept| !Path::new(&kept.cwd).is_dir() || allowed_dir(&kept.cwd))
+    cwd.is_none_or(|cwd| !Path::new(&cwd).is_dir() || allowed_dir(&cwd))
 }
 
 /// Refuses a change that would widen the configuration; names the option.

@@ -144,6 +144,16 @@ fn no_session_of_any_profile_widens_unless_its_operator_lists_the_option() {
 }
 
 #[test]
+fn a_directory_that_is_named_twice_counts_as_the_adapter_reads_it() {
+    let line =
+        r#"{"type":"session.start","session_id":"s","resume":{"params":{"cwd":"/nowhere","cwd":"/etc"}}}"#;
+    let HostBody::SessionStart(start) = HostMessage::parse(line).unwrap().body else { unreachable!() };
+    for agent in agents() {
+        assert_eq!(open(&agent, &start).map(drop), Err(SessionOption::Cwd), "{agent:?}");
+    }
+}
+
+#[test]
 fn every_session_may_set_what_is_harmless() {
     let here = tempfile::tempdir().unwrap();
     let inside = here.path().join("inside");
