@@ -32,6 +32,9 @@ pub(crate) struct Facts {
     native_session_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     params: Option<Box<RawValue>>,
+    /// Whether the agent gave up what the hub resumed: that is not resumed again.
+    #[serde(default)]
+    has_begun_anew: bool,
     /// Whether it is closed: it can be read, and takes nothing more.
     #[serde(default)]
     pub(crate) is_closed: bool,
@@ -75,6 +78,7 @@ impl Facts {
             title: None,
             native_session_id: None,
             params: None,
+            has_begun_anew: false,
             is_closed: false,
             was_served: false,
             open: Open::default(),
@@ -125,6 +129,12 @@ impl Facts {
             Ok(HostMessage { body: HostBody::SessionStart(start), meta, .. }) => (*start, meta),
             _ => (SessionStart::default(), None),
         };
+        if self.has_begun_anew {
+            start.resume = None;
+        } else if let Some(resume) = start.resume.as_mut().filter(|_| self.was_served) {
+            // What was said before is in the journal by now.
+            resume.history = None;
+        }
         if self.native_session_id.is_some() || self.params.is_some() {
             start.resume = Some(Resume {
                 native_session_id: self.native_session_id.clone(),
@@ -145,12 +155,20 @@ impl Facts {
         if let Some(id) = &info.native_session_id {
             self.native_session_id = Some(id.clone());
         }
+        // What a person reads: the agent's own title is better than the first input, an id is not.
+        if let Some(display_id) = &info.display_id
+            && self.native_session_id.as_ref() != Some(display_id)
+            && !display_id.is_empty()
+        {
+            self.title = Some(cut(display_id));
+        }
     }
 
     /// Learns from the end of a turn.
     pub(crate) fn learn_from_end(&mut self, end: &TurnComplete) {
         if end.clear_session == Some(true) {
             (self.native_session_id, self.params) = (None, None);
+            self.has_begun_anew = true;
         }
         if let Some(id) = &end.native_session_id {
             self.native_session_id = Some(id.clone());
@@ -237,5 +255,46 @@ mod tests {
         facts.take(r#"{"type":"turn.complete","session_id":"s","turn_id":"a"}"#);
         facts.take(r#"{"type":"turn.complete","session_id":"s","turn_id":"b"}"#);
         assert!(facts.open.is_empty());
+    }
+
+    /// What a session is opened again with, after these entries.
+    fn resumed(facts: &mut Facts, lines: &[&str]) -> Option<Resume> {
+        for line in lines {
+            facts.take(line);
+        }
+        // As the next host reads them.
+        *facts = Facts::of_bytes(&facts.to_bytes()).unwrap();
+        facts.start().0.resume
+    }
+
+    fn native(resume: Option<Resume>) -> Option<String> {
+        resume?.native_session_id
+    }
+
+    #[test]
+    fn a_session_is_opened_again_with_what_the_agent_told_last() {
+        let id = SessionId::new("s").unwrap();
+        let resume = Resume { native_session_id: Some("hub".into()), params: None, history: Some(true) };
+        let start = SessionStart { resume: Some(resume), ..SessionStart::default() };
+        let mut facts = Facts::new(&id, "coder", &start, None);
+        let before = resumed(&mut facts, &[]).unwrap();
+        assert_eq!((before.native_session_id.as_deref(), before.history), (Some("hub"), Some(true)));
+        let served = [r#"{"type":"output","session_id":"s","content":"x"}"#];
+        let after = resumed(&mut facts, &served).unwrap();
+        assert_eq!((after.native_session_id.as_deref(), after.history), (Some("hub"), None));
+
+        let told = [
+            r#"{"type":"session.info","session_id":"s","native_session_id":"n-1","display_id":"n-1"}"#,
+            r#"{"type":"turn.complete","session_id":"s","native_session_id":"n-1","session_params":{"branch":2}}"#,
+        ];
+        let kept = resumed(&mut facts, &told).unwrap();
+        assert_eq!(kept.params.unwrap().get(), r#"{"branch":2}"#);
+        assert_eq!((kept.native_session_id.as_deref(), &facts.title), (Some("n-1"), &None));
+
+        let lost = r#"{"type":"turn.complete","session_id":"s","clear_session":true}"#;
+        assert_eq!(resumed(&mut facts, &[lost]), None, "nor with what the hub had resumed");
+        let anew = r#"{"type":"session.info","session_id":"s","native_session_id":"n-2","display_id":"parser work"}"#;
+        assert_eq!(native(resumed(&mut facts, &[anew])).as_deref(), Some("n-2"));
+        assert_eq!(facts.title.as_deref(), Some("parser work"));
     }
 }
