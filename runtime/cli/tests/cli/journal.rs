@@ -469,3 +469,57 @@ fn a_journal_of_the_first_format_is_read_and_goes_on() {
     assert_eq!(host.until("session.attached")["state"], "detached");
     host.end();
 }
+
+/// An agent's program: it notes how it is started, and plays recordings of the real one.
+const CLAUDE: &str = r#"printf '%s\n' "$*" >> "$STARTS"; exec "$FAKE_CLI" "$@""#;
+
+#[test]
+fn the_next_host_goes_on_with_the_agents_own_conversation() {
+    let fake_cli = Path::new(env!("CARGO_BIN_EXE_trunkline")).with_file_name("examples").join("fake_cli");
+    if !fake_cli.is_file() {
+        return trunkline_testing::skipped("no example fake_cli");
+    }
+    let home = Home::new();
+    let starts = home.path().join("starts");
+    let env = json!({ "STARTS": starts, "FAKE_CLI": fake_cli, "FAKE_CLI_SERVE": "claude" });
+    let claude = json!({ "command": "sh", "args": [home.file("claude.sh", CLAUDE)], "env": env });
+    let agent = json!({ "id": "claude", "profile": "claude-code", "claude_code": claude });
+    home.file("trunkline.json", &json!({ "agents": [agent] }).to_string());
+
+    let mut host = Serving::new(&home, &[]);
+    let mut open = start("s");
+    open["agent_id"] = json!("claude");
+    host.say(&open);
+    host.say(&input("s", "a", "FAKE:text"));
+    let end = host.until("turn.complete");
+    assert_eq!(end["status"], "completed", "{end}");
+    let native = end["native_session_id"].as_str().unwrap();
+    host.kill();
+
+    let mut next = Serving::new(&home, &[]);
+    next.say(&attach("s", end["seq"].as_u64().unwrap()));
+    next.say(&input("s", "b", "FAKE:text"));
+    let mut told = Vec::new();
+    while told.last() != Some(&json!("turn.complete")) {
+        let (message, line) = next.hear().unwrap();
+        match message["type"].as_str().unwrap() {
+            "host.fact" => told.push(json!([message["fact"], message["context"]])),
+            "output" if told.contains(&json!("output")) => {}
+            "output" => told.push(json!("output")),
+            "turn.complete" => {
+                assert_eq!(
+                    (&message["status"], message["native_session_id"].as_str()),
+                    (&json!("completed"), Some(native)),
+                    "{line}"
+                );
+                told.push(json!("turn.complete"));
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(told, [json!(["resumed", "kept"]), json!("output"), json!("turn.complete")]);
+    next.end();
+    let starts = std::fs::read_to_string(starts).unwrap();
+    let count = |option: &str| starts.matches(&format!("{option} {native}")).count();
+    assert_eq!((count("--session-id"), count("--resume")), (1, 1), "{starts}");
+}
