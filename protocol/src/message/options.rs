@@ -22,6 +22,8 @@ objects! {
         pub turn_completion: Option<bool>,
         /// True if it can resume an earlier session.
         pub resume_attach: Option<bool>,
+        /// True if it lists the agent's earlier sessions, by `sessions.list`.
+        pub lists_sessions: Option<bool>,
         /// The way in which the agent runs: `interactive`, `run-to-completion`, `request-response`.
         pub exec_model: Option<String>,
         /// Whether an approval may change the tool's input, by `updated_input`.

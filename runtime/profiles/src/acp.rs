@@ -205,7 +205,7 @@ impl Adapter for Acp {
 
     fn describe(&self) -> Description {
         let Facts { profile, use_when: [use_when, avoid_when], honours, .. } = self.facts();
-        let description = describe::wrapped(profile, "interactive").use_when(use_when, avoid_when);
+        let description = describe::wrapped(profile, "interactive", None).use_when(use_when, avoid_when);
         description.honours(HONOURED).honours(honours.iter().copied())
     }
 

@@ -147,7 +147,7 @@ impl Adapter for ClaudeCode {
             MODELS.iter().map(|(id, label)| Model { id: (*id).to_owned(), label: Some((*label).to_owned()) });
         let modes =
             MODES.iter().map(|(id, name)| Mode { id: (*id).to_owned(), name: Some((*name).to_owned()) });
-        describe::wrapped("claude-code", "interactive")
+        describe::wrapped("claude-code", "interactive", Some(true))
             .use_when(
                 "code is read, changed and run in a folder, with tools, permissions and a memory of the conversation",
                 "the program must ask for nothing outside its folder, or answers must come within a second",

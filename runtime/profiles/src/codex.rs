@@ -247,7 +247,7 @@ impl Adapter for Codex {
 
     fn describe(&self) -> Description {
         let danger = self.settings.dangerous_full_access;
-        describe::wrapped("codex", "run-to-completion")
+        describe::wrapped("codex", "run-to-completion", Some(true))
             .use_when(
                 "code is to be read, changed and tried out by OpenAI's Codex, with approvals by people",
                 "one answer of a model is enough, or no `codex` program can be installed",

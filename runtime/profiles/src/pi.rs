@@ -89,7 +89,7 @@ impl Adapter for PiAdapter {
     }
 
     fn describe(&self) -> Description {
-        describe::wrapped("pi", "interactive")
+        describe::wrapped("pi", "interactive", Some(false))
             .use_when(
                 "a small coding agent with few tools is wanted, whose turns take steers",
                 "a person must be asked before tools run: pi asks no one",

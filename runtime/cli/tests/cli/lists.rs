@@ -78,6 +78,12 @@ fn each_profile_declares_its_capabilities() {
     let wrapping = records.map(|(name, ids, ends, resumes, model)| {
         let mut record = json!({ "native_session_ids": ids, "turn_completion": ends, "resume_attach": resumes,
             "exec_model": model });
+        // What an agent over ACP lists is known when it runs.
+        match name {
+            "claude-code" | "codex" => record["lists_sessions"] = true.into(),
+            "pi" | "generic-cli" | "generic-job" | "generic-http" => record["lists_sessions"] = false.into(),
+            _ => {}
+        }
         // What the others are permitted cannot be changed with the permission.
         if name == "claude-code" {
             record["updated_input"] = true.into();

@@ -8,9 +8,11 @@ use super::credentials;
 /// The options of `session.start` that [`Options`](super::options::Options) reads for every wrapped agent.
 pub(crate) const HONOURED: [&str; 6] = ["cwd", "env", "variables", "extra_args", "model", "system_prompt"];
 
-/// An agent that keeps conversations of its own, and goes on with them.
-pub(crate) fn wrapped(profile: &str, exec_model: &str) -> Description {
+/// An agent that keeps conversations of its own, and goes on with them; `lists_sessions`: whether it lists them, where that is
+/// known before it runs.
+pub(crate) fn wrapped(profile: &str, exec_model: &str, lists_sessions: Option<bool>) -> Description {
     let capabilities = Capabilities {
+        lists_sessions,
         native_session_ids: Some(true),
         turn_completion: Some(true),
         exec_model: Some(exec_model.to_owned()),
@@ -30,6 +32,7 @@ pub(crate) fn plain(profile: &str, exec_model: &str, tells_ends: bool) -> Descri
         native_session_ids: Some(false),
         turn_completion: Some(tells_ends),
         resume_attach: Some(false),
+        lists_sessions: Some(false),
         exec_model: Some(exec_model.to_owned()),
         ..Capabilities::default()
     };

@@ -137,7 +137,7 @@ impl<K: Runs> Adapter for ByTransport<K> {
         let facts = self.profile.facts();
         match facts.transport {
             Transport::Acp => self.acp.describe(),
-            Transport::Json => describe::wrapped(facts.profile, "run-to-completion")
+            Transport::Json => describe::wrapped(facts.profile, "run-to-completion", Some(false))
                 .honours(HONOURED)
                 .honours(K::HONOURS.iter().copied()),
         }
