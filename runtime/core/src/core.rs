@@ -6,6 +6,7 @@ mod figures;
 mod flow;
 mod key;
 mod known;
+mod liveness;
 mod message;
 mod process;
 mod queue;
@@ -56,6 +57,8 @@ pub struct Rules {
     pub inactivity_timeout: Option<Duration>,
     /// The silence of a running turn after which its user learns of it. `None`: never.
     pub stall_after: Option<Duration>,
+    /// The silence of a process after which it is asked for a sign of life. `None`: never.
+    pub ping_after: Option<Duration>,
     /// The deadline for the answer to a stop.
     pub stop_timeout: Duration,
     /// The deadline for the answer to a request, which is then denied or cancelled. `None`: no deadline.

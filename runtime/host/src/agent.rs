@@ -166,6 +166,7 @@ pub(crate) fn rules(config: &AgentConfig) -> Rules {
         turn_timeout: timeouts.turn,
         inactivity_timeout: timeouts.inactivity,
         stall_after: timeouts.stall_after(),
+        ping_after: timeouts.ping,
         stop_timeout: timeouts.stop,
         permission_timeout: timeouts.permission,
         max_turn_output: limits.max_turn_output,

@@ -60,6 +60,8 @@ counters! {
     files_refused,
     /// Processes started after the first.
     restarts,
+    /// How often the process did not answer a `ping` in time.
+    suspicions,
     /// Lines read.
     lines_in,
     /// Bytes read.

@@ -58,7 +58,7 @@ pub struct ProcessHealth {
     pub age: Duration,
     /// How long no byte of it has come on stdout.
     pub silent_for: Duration,
-    /// True once it has said a message.
+    /// True once a byte of it has come on stdout.
     pub was_heard: bool,
     /// For how long it owes the answer to a `ping`, where that is too long.
     pub suspected_for: Option<Duration>,

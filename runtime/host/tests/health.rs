@@ -121,3 +121,27 @@ async fn a_turn_gets_on_until_it_is_silent_and_rates_fall_to_nothing() {
     let status = soon(session.status()).await.unwrap();
     assert_eq!(status.silent_for.map(|silence| silence.as_secs()), Some(65));
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_adapter_that_does_not_answer_is_suspected_until_it_is_heard_and_its_turn_goes_on() {
+    let (host, mut peers) = played(agent(), 1 << 20);
+    let session = host.open("a", named("s")).unwrap();
+    let mut turn = session.send("x").unwrap();
+    let mut peer = soon(peers.recv()).await.unwrap();
+    peer.say("session.ready", "s", r#","extensions":["turns","control"]"#).await;
+    // It answers once, and then no more.
+    let ping = peer.read("ping").await;
+    peer.say("pong", "", &format!(r#","nonce":{}"#, ping["nonce"])).await;
+    assert_eq!(peer.read("ping").await["nonce"], 2);
+    let event = soon(turn.next()).await.unwrap();
+    let EventKind::Stalled { silent_for, .. } = event.kind else { panic!("{event:?}") };
+    assert!(silent_for >= Duration::from_secs(70), "{silent_for:?}");
+    let suspected = health(&host).await;
+    assert_eq!((suspected.liveness(), suspected.counters.suspicions), (Liveness::Suspected, 1));
+    assert_eq!(suspected.verdict().severity, Severity::Warning);
+    assert!(suspected.verdict().text.contains("not answered a ping"), "{}", suspected.verdict());
+    peer.write("any byte\n").await;
+    peer.say("turn.complete", "s", r#","turn_id":"t1""#).await;
+    assert_eq!(soon(turn.end()).await.cause, Cause::Complete);
+    assert_eq!(health(&host).await.liveness(), Liveness::Answering);
+}

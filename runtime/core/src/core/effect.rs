@@ -23,6 +23,12 @@ pub enum Effect {
     Kill(crate::Ended),
     /// Write a message. The turn is named where this is its input, which has left the queue: the turn has begun.
     Write { key: Key, input_of: Option<TurnNo>, message: HostMessage },
+    /// Write a message of the pipe itself.
+    WritePipe(HostMessage),
+    /// Note that the process has not answered a `ping`. Nothing is to be ended for it.
+    Suspected { silent_for: Duration },
+    /// Note that a process that was suspected has been heard.
+    Trusted,
     /// Report an event to the session's user: the message of the adapter, or one that the core makes in its form. `large`
     /// are its members that lie in files.
     Deliver {

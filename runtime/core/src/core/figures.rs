@@ -83,6 +83,8 @@ pub struct ProcessFigures {
     pub open_requests: usize,
     /// The longest silence of a turn that runs, where one counts.
     pub longest_silence: Option<Duration>,
+    /// For how long the process has owed the answer to a `ping`, where that is too long.
+    pub suspected_for: Option<Duration>,
 }
 
 impl Core {
@@ -108,6 +110,7 @@ impl Core {
             running_turns: 0,
             open_requests: 0,
             longest_silence: None,
+            suspected_for: self.process.liveness.suspected_for(now),
         };
         for session in self.sessions.iter().filter_map(|slot| slot.session.as_ref()) {
             let Some(work) = session.work.as_deref() else { continue };

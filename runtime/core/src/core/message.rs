@@ -57,6 +57,9 @@ impl Core {
     fn handle_head(&mut self, head: &mut Head<'_>, bytes: u64, now: Instant) -> Result<(), Unread> {
         let kind = head.kind_of::<AdapterBody>()?;
         self.hear_process();
+        if kind == AdapterKind::Pong && self.process.liveness.was_pinged() {
+            return Ok(());
+        }
         if kind.is_of_pipe() {
             self.count(Counter::UnknownType);
             return Ok(());
@@ -256,6 +259,7 @@ impl Core {
         if !agreed.is_empty() {
             session.known().max_line = ready.max_line;
         }
+        self.agreed_on(agreed);
         let mut info = Box::new(ready.info);
         strip_info(&mut info, agreed);
         self.info(index, info, meta, now);

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use trunkline_protocol::{AgentState, Category, ErrorEvent, Failure, StopReason};
 
-use super::{Core, Counter, Effect, WhyClosed};
+use super::{Core, Counter, Effect, WhyClosed, liveness::Liveness};
 use crate::{
     Backoff, Cause, Ended, ProcessEnd, TurnScope, UpdateError,
     supervise::{Next, Supervisor},
@@ -50,6 +50,7 @@ pub(super) struct Process {
     started_before: bool,
     /// When an input began to wait for a start, or for the first message of the process.
     pub(super) waiting_since: Option<Instant>,
+    pub(super) liveness: Liveness,
 }
 
 impl Process {
@@ -59,6 +60,7 @@ impl Process {
             supervisor: Supervisor::new(backoff, seed),
             started_before: false,
             waiting_since: None,
+            liveness: Liveness::default(),
         }
     }
 
@@ -169,6 +171,7 @@ impl Core {
             Ended::StartTimeout => Cause::StartTimeout,
         };
         let was = std::mem::replace(&mut self.process.state, State::Idle);
+        self.process.liveness = Liveness::default();
         let completed = matches!(was, State::Running { completed: true, .. });
         if was == State::Down {
             self.process.state = State::Down;

@@ -32,6 +32,8 @@ const SPARE_TIMERS: usize = 1024;
 /// | `Restart` | a failed start, while an input waits or the process is to stand by | the back-off | the process is started again |
 /// | `FirstMessage` | the first input written to a process that has said nothing | `start_timeout` | the process is killed, as [`Ended::StartTimeout`] |
 ///
+/// | `Liveness` | each byte of a process that knows `ping`; rests while a request waits | `ping_after`, then 10 s | a `ping`; then the process is suspected |
+///
 /// Of a session; [`Core::session_timeout`] does what is due:
 ///
 /// | timer | set by | length | its end |
@@ -49,6 +51,7 @@ enum Timer {
     Start,
     Restart,
     FirstMessage,
+    Liveness,
     Options,
     Request,
     Stop,
@@ -61,7 +64,7 @@ enum Timer {
 
 impl Timer {
     /// In the order in which they are looked at: an input that has waited too long needs no new start.
-    const OF_PROCESS: [Self; 3] = [Self::Start, Self::Restart, Self::FirstMessage];
+    const OF_PROCESS: [Self; 4] = [Self::Start, Self::Restart, Self::FirstMessage, Self::Liveness];
     const OF_SESSION: [Self; 8] = [
         Self::Options,
         Self::Request,
@@ -101,6 +104,10 @@ impl Timer {
                 .waiting_since
                 .filter(|_| process.is_up() && !process.was_heard())
                 .map(|since| since + rules.start_timeout),
+            Self::Liveness => match process.is_up() {
+                true => process.liveness.ends_at(rules.ping_after),
+                false => None,
+            },
             Self::Options => session
                 .filter(|session| session.options_due)
                 .and_then(|session| session.started_at)
@@ -197,7 +204,6 @@ impl Core {
     fn turn_timeout(&mut self, index: u32, now: Instant) {
         let (inactivity, heard) = (self.rules.inactivity_timeout, self.process.was_heard());
         let stall_after = self.rules.stall_after;
-        let key = self.key_of(index);
         let Some(session) = self.get(index) else { return };
         let by_id = session.has_agreed(Extensions::TURNS);
         let rests = session.paused
@@ -223,14 +229,32 @@ impl Core {
             running.rested_until(now);
         } else if inactivity.is_some_and(|inactivity| running.last_heard + inactivity <= now) {
             self.stop_running(index, Some(Cause::Inactivity), StopReason::Timeout, now);
-        } else if !running.stalled && stall_after.is_some_and(|after| running.last_heard + after <= now) {
-            running.stalled = true;
-            let silence = inactivity.map(|inactivity| running.last_heard + inactivity);
-            let deadline = silence.into_iter().chain(running.deadline).min();
-            let (turn, silent_for) = (running.no, now.saturating_duration_since(running.last_heard));
-            let deadline_in = deadline.map(|deadline| deadline.saturating_duration_since(now));
-            self.effect(Effect::Stalled { key, turn, silent_for, deadline_in });
+        } else if stall_after.is_some_and(|after| running.last_heard + after <= now) {
+            self.tell_stall(index, now);
         }
+    }
+
+    /// Reports the silence of a turn that runs and does not rest, once.
+    pub(super) fn tell_stall(&mut self, index: u32, now: Instant) {
+        let inactivity = self.rules.inactivity_timeout;
+        let key = self.key_of(index);
+        let Some(session) = self.get(index) else { return };
+        if session.paused
+            || session.held
+            || session.work.as_ref().is_some_and(|work| !work.requests.is_empty())
+        {
+            return;
+        }
+        let Some(running) = session.running().filter(|running| !running.stalled && !running.is_stopping())
+        else {
+            return;
+        };
+        running.stalled = true;
+        let silence = inactivity.map(|inactivity| running.last_heard + inactivity);
+        let deadline = silence.into_iter().chain(running.deadline).min();
+        let (turn, silent_for) = (running.no, now.saturating_duration_since(running.last_heard));
+        let deadline_in = deadline.map(|deadline| deadline.saturating_duration_since(now));
+        self.effect(Effect::Stalled { key, turn, silent_for, deadline_in });
     }
 
     /// Does what is due of the process: one thing, since each makes another state.
@@ -249,6 +273,7 @@ impl Core {
                 self.end_waiting(Cause::StartTimeout, &Failure::new(Category::Timeout, why));
             }
             Some(Timer::Restart) => self.start_process(now),
+            Some(Timer::Liveness) => self.liveness_timeout(now),
             Some(Timer::FirstMessage) => {
                 // The first input to wait may have been stopped since; while none waits, silence is allowed.
                 self.process.waiting_since = self.indices().filter_map(|index| self.begun(index)).min();

@@ -8,6 +8,8 @@ use trunkline_process::StopSteps;
 pub const START_TIMEOUT: Duration = Duration::from_secs(120);
 /// From the write of an input to the end of its turn.
 pub const TURN_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+/// How long a process is silent before it is asked for a sign of life.
+pub const PING_AFTER: Duration = Duration::from_secs(30);
 /// From a `stop` to the end of its turn, before the host ends it ([turn.8]).
 pub const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// `shutdown`: the waits of an orderly end ([process.2]).

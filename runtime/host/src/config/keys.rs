@@ -133,6 +133,8 @@ keys! {
         inactivity_timeout: WaitLimit => timeouts.inactivity,
         /// How long a turn is silent before its user learns of it; without it, half of `inactivity_timeout`; 0 is never.
         stall_after: Wait => timeouts.stall,
+        /// How long the process is silent before it is asked for a sign of life by a `ping`; 0 is never.
+        ping_after: WaitLimit => timeouts.ping,
         /// From a `stop` to the end of the turn.
         stop_timeout: Wait => timeouts.stop,
         /// How long a permission request waits before it is denied; 0 is as long as the turn.

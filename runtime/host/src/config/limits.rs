@@ -21,6 +21,8 @@ pub struct Timeouts {
     /// `stall_after`: how long a running turn is silent before its user learns of it. `None` is half of `inactivity`;
     /// zero is never.
     pub stall: Option<Duration>,
+    /// `ping_after`: how long the process is silent before it is asked for a sign of life. `None` is never.
+    pub ping: Option<Duration>,
     /// `stop_timeout`: from a `stop` to the end of its turn ([turn.8]).
     pub stop: Duration,
     /// `permission_timeout`: until a request that no one answers is denied. `None` waits as long as the turn.
@@ -79,6 +81,7 @@ impl Default for Timeouts {
             turn: Some(defaults::TURN_TIMEOUT),
             inactivity: None,
             stall: None,
+            ping: Some(defaults::PING_AFTER),
             stop: defaults::STOP_TIMEOUT,
             permission: None,
             shutdown: defaults::SHUTDOWN,

@@ -18,7 +18,7 @@ use tokio::{
 };
 use trunkline_core::{Ended, ExitStatus, ProcessEnd};
 use trunkline_process::{Child, ChildSpec, Signal, SpawnError, StderrDrain, StderrTail, read_held};
-use trunkline_protocol::{Category, Failure, LineReader};
+use trunkline_protocol::{Category, Failure, HostMessage, LineReader};
 use trunkline_redact as redact;
 use trunkline_wirelog::WireEvent;
 
@@ -156,6 +156,16 @@ impl Connection {
             // A stream that cannot say so at once says it by being dropped.
             let _ = Pin::new(&mut stream).poll_shutdown(&mut Context::from_waker(Waker::noop()));
         }
+    }
+
+    /// Appends a message to what is written, and says how long its line is.
+    pub(super) fn push(&mut self, message: &HostMessage) -> u64 {
+        let before = self.outbox.end();
+        self.outbox.push(message);
+        if self.tap.is_some() {
+            self.see(WireEvent::ToAdapter(self.outbox.since(before)));
+        }
+        self.outbox.end() - before
     }
 
     /// Shows it to the tap, where there is one.

@@ -93,8 +93,8 @@ pub(crate) struct Driver {
 /// A process that runs.
 struct Up {
     since: Instant,
-    /// When a byte of it came last.
-    heard: Instant,
+    /// When a byte of it came last, whatever it was.
+    heard: Option<Instant>,
 }
 
 /// What goes on beside the loop.

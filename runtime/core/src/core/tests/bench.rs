@@ -25,6 +25,9 @@ pub(super) enum Did {
     Reported(TurnScope, &'static str),
     /// A silence, with what is left to the deadline.
     Stalled(TurnNo, Duration, Option<Duration>),
+    /// The process was suspected.
+    Suspected(Duration),
+    Trusted,
     Ended(TurnNo, Cause),
     Closed,
 }
@@ -50,6 +53,7 @@ pub(super) fn rules(offered: Extensions) -> Rules {
         turn_timeout: Some(Duration::from_secs(1800)),
         inactivity_timeout: None,
         stall_after: None,
+        ping_after: None,
         stop_timeout: Duration::from_secs(10),
         permission_timeout: None,
         max_turn_output: None,
@@ -126,6 +130,7 @@ impl Bench {
 
     /// The adapter says a line.
     pub(super) fn say(&mut self, line: &str) {
+        self.core.handle_bytes(self.now);
         let read = self.core.handle_line(Item::Line(line), self.now);
         self.drain();
         read.unwrap_or_else(|unread| panic!("{line}: {unread}"));
@@ -176,6 +181,12 @@ impl Bench {
                     self.did.push(Did::Reported(scope, "question"));
                 }
                 Effect::CheckFile { scope, .. } => self.did.push(Did::Reported(scope, "file")),
+                Effect::WritePipe(message) => {
+                    let line = String::from_utf8(message.to_line()).unwrap();
+                    self.did.push(Did::Wrote(line.trim_end().to_owned()));
+                }
+                Effect::Suspected { silent_for } => self.did.push(Did::Suspected(silent_for)),
+                Effect::Trusted => self.did.push(Did::Trusted),
                 Effect::Stalled { turn, silent_for, deadline_in, .. } => {
                     self.did.push(Did::Stalled(turn, silent_for, deadline_in));
                 }

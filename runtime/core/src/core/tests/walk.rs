@@ -78,6 +78,7 @@ fn a_million_steps_hold_every_promise() {
 fn one_walk(offered: Extensions, chance: &mut Chance) {
     let mut with = rules(offered);
     with.inactivity_timeout = (chance.below(2) == 0).then_some(Duration::from_secs(40));
+    with.ping_after = (chance.below(2) == 0).then_some(Duration::from_secs(20));
     with.stall_after = (chance.below(2) == 0).then_some(Duration::from_secs(15));
     with.permission_timeout = (chance.below(2) == 0).then_some(Duration::from_secs(20));
     with.close_on_exit = chance.below(4) == 0;
@@ -281,6 +282,10 @@ fn check(bench: &mut Bench, model: &mut Model) {
                 bench.serials.push((key, request.request_id.clone(), serial));
             }
             Effect::AskInput { key, scope, .. } => check_scope(model, key, scope),
+            Effect::WritePipe(message) => {
+                assert!(model.running_process, "nothing is written without a process: {message:?}");
+                assert!(message.session_id.as_str().is_empty() && matches!(message.body, HostBody::Ping(_)));
+            }
             Effect::Stalled { key, turn, .. } => check_scope(model, key, TurnScope::Running(turn)),
             Effect::End { end, .. } => {
                 assert!(model.accepted.contains_key(&end.turn));
@@ -298,6 +303,8 @@ fn check(bench: &mut Bench, model: &mut Model) {
             Effect::PlaceInput { .. }
             | Effect::InputUnqueued { .. }
             | Effect::Steered { .. }
+            | Effect::Suspected { .. }
+            | Effect::Trusted
             | Effect::Count(..) => {}
         }
     }

@@ -7,7 +7,6 @@ use std::{
 
 use trunkline_core::{Counter, Effect, Ended, Key, Reader, WhyClosed};
 use trunkline_protocol::{HostBody, Large, Meta};
-use trunkline_wirelog::WireEvent;
 
 use super::{ANSWERS, Asked, Driver, Entry, Waiting};
 use crate::{
@@ -71,13 +70,9 @@ impl Driver {
                         input.content = String::new();
                     }
                     let Some(connection) = writer else { continue };
-                    let before = connection.outbox.end();
-                    connection.outbox.push(&message);
-                    if connection.tap.is_some() {
-                        connection.see(WireEvent::ToAdapter(connection.outbox.since(before)));
-                    }
+                    let bytes = connection.push(&message);
                     if let Some(entry) = self.entry(key) {
-                        entry.bytes_out += connection.outbox.end() - before;
+                        entry.bytes_out += bytes;
                     }
                     if connection.outbox.answers() > ANSWERS.max(2 * self.agent.limits.outbox) {
                         // It asks and asks, and does not read the answers.
@@ -95,6 +90,23 @@ impl Driver {
                     let question = crate::Question::new(request, key, serial, self.inbox.clone());
                     self.deliver(key, Event { scope, kind: EventKind::Question(question), meta }, now);
                 }
+                Effect::WritePipe(message) => {
+                    if let Some(connection) =
+                        connection.as_deref_mut().filter(|connection| connection.input.is_some())
+                    {
+                        connection.push(&message);
+                    }
+                }
+                Effect::Suspected { silent_for } => {
+                    self.agent.counters.suspicions.one();
+                    let silent_for = silent_for.as_secs();
+                    tracing::warn!(
+                        agent = &*self.agent.id,
+                        silent_for,
+                        "the adapter does not answer a ping: it may hang. Nothing is ended for it; see `ping_after`"
+                    );
+                }
+                Effect::Trusted => tracing::info!(agent = &*self.agent.id, "the adapter is heard again"),
                 Effect::Stalled { key, turn, silent_for, deadline_in } => {
                     let kind = EventKind::Stalled { silent_for, deadline_in };
                     self.deliver(key, Event { scope: TurnScope::Running(turn), kind, meta: None }, now);

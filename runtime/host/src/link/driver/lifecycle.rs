@@ -65,7 +65,7 @@ impl Driver {
                     connection.close_input();
                 }
                 self.connection = Some(connection);
-                self.up = Some(Up { since: now, heard: now });
+                self.up = Some(Up { since: now, heard: None });
                 tracing::debug!("the adapter runs");
                 self.core.handle_started(now);
             }

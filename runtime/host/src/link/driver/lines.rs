@@ -14,9 +14,10 @@ impl Driver {
         let Some(mut connection) = self.connection.take() else { return };
         self.agent.counters.bytes_in.add(bytes as u64);
         if let Some(up) = &mut self.up {
-            up.heard = now;
+            up.heard = Some(now);
         }
         connection.see(WireEvent::FromAdapter(connection.lines.just_read(bytes)));
+        self.core.handle_bytes(now);
         connection.lines.filled(bytes);
         let mut lines = 0;
         while let Some(item) = connection.lines.next() {

@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use trunkline_core::ProcessPhase;
 use trunkline_process::Child;
 
 use super::{Driver, Entry, key_of};
@@ -16,9 +15,9 @@ impl Driver {
         let process = child.zip(self.up.as_ref()).map(|(connection, up)| ProcessHealth {
             pid: connection.child.as_ref().map(Child::pid),
             age: now.saturating_duration_since(up.since),
-            silent_for: now.saturating_duration_since(up.heard),
-            was_heard: figures.phase == ProcessPhase::Running,
-            suspected_for: None,
+            silent_for: now.saturating_duration_since(up.heard.unwrap_or(up.since)),
+            was_heard: up.heard.is_some(),
+            suspected_for: figures.suspected_for,
             stderr_tail: connection.stderr_tail(),
         });
         AgentHealth {

@@ -1,0 +1,96 @@
+//! Whether the process still reads and answers: a `ping` after a silence, and a suspicion where none is answered. Nothing is
+//! ended for it: a deadline does that.
+
+use std::time::{Duration, Instant};
+
+use trunkline_protocol::{Extensions, HostMessage, Json, Ping, SessionId};
+
+use super::{Core, Effect};
+
+/// How long the answer to a `ping` may take. The protocol gives an adapter 1 s; machines are busy.
+pub(super) const ANSWER_WAIT: Duration = Duration::from_secs(10);
+
+/// What is known of the life of the process that runs.
+///
+/// ```text
+///          `ping_after` without a byte         `ANSWER_WAIT` without a byte
+/// Heard ──────────────────────────────▶ Asked ──────────────────────────────▶ Suspected
+///   ▲                                     │ any byte                              │ any byte
+///   └─────────────────────────────────────┴───────────────────────────────────────┘
+/// ```
+///
+/// While a request waits for an answer it rests in Heard: the adapter may wait, too.
+#[derive(Debug, Default)]
+pub(super) struct Liveness {
+    /// Whether a session agreed on `control`, so that a `ping` is understood ([ext.9]).
+    knows_ping: bool,
+    /// When a byte came last, or the rest ended.
+    heard: Option<Instant>,
+    /// Since when a `ping` waits for its answer.
+    asked: Option<Instant>,
+    is_suspected: bool,
+    /// How many were sent.
+    pings: u64,
+}
+
+impl Liveness {
+    /// When something is due of it.
+    pub(super) fn ends_at(&self, ping_after: Option<Duration>) -> Option<Instant> {
+        let ping_after = ping_after.filter(|_| self.knows_ping)?;
+        match self.asked {
+            None => self.heard.map(|heard| heard + ping_after),
+            Some(asked) => (!self.is_suspected).then_some(asked + ANSWER_WAIT),
+        }
+    }
+
+    /// How long a process has owed an answer that is suspected.
+    pub(super) fn suspected_for(&self, now: Instant) -> Option<Duration> {
+        self.asked.filter(|_| self.is_suspected).map(|asked| now.saturating_duration_since(asked))
+    }
+
+    /// Whether a `pong` may come.
+    pub(super) fn was_pinged(&self) -> bool {
+        self.pings > 0
+    }
+}
+
+impl Core {
+    /// Bytes of the process have come, whatever they are: a sign of life.
+    #[inline]
+    pub fn handle_bytes(&mut self, now: Instant) {
+        let liveness = &mut self.process.liveness;
+        liveness.heard = Some(now);
+        liveness.asked = None;
+        if std::mem::take(&mut liveness.is_suspected) {
+            self.effect(Effect::Trusted);
+        }
+    }
+
+    /// A session has agreed on these.
+    pub(super) fn agreed_on(&mut self, agreed: Extensions) {
+        self.process.liveness.knows_ping |= agreed.contains(Extensions::CONTROL);
+    }
+
+    /// Asks a silent process for a sign of life, or suspects one that gave none.
+    pub(super) fn liveness_timeout(&mut self, now: Instant) {
+        let rests = self.pending.requests > 0;
+        let liveness = &mut self.process.liveness;
+        if rests {
+            // Silence counts from the end of the rest.
+            liveness.heard = Some(now);
+        } else if liveness.asked.is_none() {
+            liveness.asked = Some(now);
+            liveness.pings += 1;
+            let nonce = Json::of(&liveness.pings).ok();
+            let message = HostMessage::new(SessionId::none(), Ping { nonce });
+            self.effect(Effect::WritePipe(message));
+        } else {
+            liveness.is_suspected = true;
+            let silent_for = liveness.heard.map_or(ANSWER_WAIT, |heard| now.saturating_duration_since(heard));
+            self.effect(Effect::Suspected { silent_for });
+            for index in self.indices() {
+                self.tell_stall(index, now);
+            }
+        }
+    }
+}
