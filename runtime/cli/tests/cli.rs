@@ -25,6 +25,7 @@ mod cli {
     mod run;
     mod session_may;
     mod signals;
+    mod soak;
     mod terminal;
     mod usage;
     mod wire;

@@ -78,6 +78,10 @@ impl Shared {
         }
         let remove = move || {
             for session in sessions {
+                // In use since it was chosen.
+                if self.held().contains_key(&session) {
+                    continue;
+                }
                 if let Err(error) = self.remove(session) {
                     return tracing::warn!("{error}");
                 }

@@ -1,6 +1,7 @@
 //! What others hold of a journal.
 
 use std::{
+    collections::{HashMap, hash_map::Entry},
     path::{Path, PathBuf},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant, SystemTime},
@@ -136,6 +137,8 @@ pub(crate) struct Shared {
     /// There is something to write, or it is to end.
     pub(crate) more: Condvar,
     pub(crate) index: Mutex<Index>,
+    /// How often each session is held.
+    pub(crate) held: Mutex<HashMap<SessionKey, usize>>,
 }
 
 /// What waits for the next write.
@@ -170,6 +173,10 @@ impl Shared {
 
     pub(crate) fn index(&self) -> MutexGuard<'_, Index> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn held(&self) -> MutexGuard<'_, HashMap<SessionKey, usize>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn put(&self, record: Record<'_>) -> Ticket {
@@ -211,6 +218,25 @@ impl Shared {
         hash.copy_from_slice(&mac[..8]);
         // 0 says that there is none.
         u64::from_le_bytes(hash).max(1)
+    }
+}
+
+/// Keeps retention from a session.
+#[derive(Debug)]
+pub struct Hold {
+    shared: Arc<Shared>,
+    session: SessionKey,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut held = self.shared.held();
+        if let Entry::Occupied(mut count) = held.entry(self.session) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
     }
 }
 
@@ -402,6 +428,13 @@ impl Journal {
     /// Why that is not done; a later opening of the journal goes on with it.
     pub fn remove(&self, session: SessionKey) -> Result<(), NotStored> {
         self.shared.remove(session)
+    }
+
+    /// Keeps retention from a session until this is dropped: it is in use.
+    #[must_use]
+    pub fn hold(&self, session: SessionKey) -> Hold {
+        *self.shared.held().entry(session).or_default() += 1;
+        Hold { shared: self.shared.clone(), session }
     }
 
     /// Notes in the folder that this process begins to end, so that the next one waits for it for some seconds.

@@ -108,6 +108,7 @@ pub(crate) fn open(
         gathered: Mutex::new(Gathered::default()),
         more: Condvar::new(),
         index: Mutex::new(log.index),
+        held: Mutex::default(),
     });
     let mut writer = Writer {
         shared: shared.clone(),
@@ -147,6 +148,7 @@ pub(crate) fn look(folder: &Path) -> Result<Arc<Shared>, OpenError> {
         gathered: Mutex::new(gathered),
         more: Condvar::new(),
         index: Mutex::new(log.index),
+        held: Mutex::default(),
     }))
 }
 

@@ -36,12 +36,12 @@ use trunkline_host::{
     Event, EventDelivery, FileError, Host, Input, Permission, Question, Session, SessionOptions, SteerError,
     TurnNo, UpdateError,
 };
-use trunkline_journal::{Journal, SessionKey};
+use trunkline_journal::{Hold, Journal, SessionKey};
 use trunkline_protocol::{
-    AdapterBody, Body, Category, ClosedReason, Envelope, Fact, Failure, FileDelivered, FileInput, HostFact,
-    HostMessage, InputResponse, MessageId, Meta, PermissionResponse, RelayBody, RequestDecided, RequestId,
-    Role, SessionClosed, SessionId, SessionInfo, SessionStart, SessionState, SessionUpdate, StopReason,
-    TurnComplete, TurnId,
+    AdapterBody, Body, Category, ClosedReason, Delivered, Envelope, Fact, Failure, FileDelivered, FileInput,
+    HostFact, HostMessage, InputResponse, MessageId, Meta, PermissionResponse, RelayBody, RequestDecided,
+    RequestId, Role, SessionClosed, SessionId, SessionInfo, SessionStart, SessionState, SessionUpdate,
+    StopReason, TurnComplete, TurnId,
 };
 
 use self::{
@@ -162,6 +162,7 @@ pub(crate) struct Live {
     host: Host,
     journal: Journal,
     key: SessionKey,
+    _held: Hold,
     id: SessionId,
     facts: Facts,
     /// What the hub gave that is not stored: environment and MCP servers.
@@ -231,6 +232,7 @@ impl Live {
         let recorder = Recorder::new(journal.clone(), key, id.clone(), tail.clone());
         Self {
             host,
+            _held: journal.hold(key),
             journal,
             key,
             id,
@@ -518,9 +520,12 @@ impl Live {
                 () = sleep_until(deadline) => break,
             }
         }
+        self.take_back(&ends::stopped(StopReason::Shutdown, Delivered::No), "the host ends");
         self.stop_for_good();
         self.write_facts();
         while !self.recorder.is_idle() && self.journal.stalled().is_none() {
+            // What is stored may be followed by more.
+            self.recorder.flush();
             // What cannot be stored now waits in the journal until that is closed.
             if let Ok(stored) = tokio::time::timeout(LOOK, self.recorder.stored()).await {
                 self.stored(stored);

@@ -1,12 +1,13 @@
-//! What is open in a session: turns, requests, tool calls, steers. Pure; a function of the entries, so a later reader of
 //! What is open in a session: turns, requests, tool calls, steers. Pure; a function of the entries, so that a reader of
-//! them learns the same.
 //! them learns the same.
 
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 use trunkline_protocol::{AdapterBody, Delivered, MessageId, RelayBody, RequestId, ToolCallId, TurnId};
+
+/// How many tool calls without an end are remembered.
+const TOOLS: usize = 1024;
 
 /// What is open, in the order in which it was opened.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,6 +110,8 @@ impl Open {
             AdapterBody::InputRequest(request) => {
                 self.requests.push(OpenRequest { id: Text(request.request_id.clone()), turn: of_turn() });
             }
+            // What is beyond gets no end of ours.
+            AdapterBody::ToolStart(_) if self.tools.len() == TOOLS => {}
             AdapterBody::ToolStart(start) => {
                 self.tools.push(OpenTool { id: Text(start.tool_call_id.clone()), turn: of_turn() });
             }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use trunkline_journal::{Journal, ReadError, SessionKey, Ticket};
 use trunkline_protocol::{
-    AdapterBody, Category, Fact, Failure, HostFact, RelayBody, RequestDecided, SessionId, Status,
+    AdapterBody, Category, Delivered, Fact, Failure, HostFact, RelayBody, RequestDecided, SessionId,
     SteerResult, StopReason, ToolEnd, TurnComplete,
 };
 
-use crate::{facts::Facts, open::Open, recorder::Recorder, tail::Tail};
+use crate::{ends, facts::Facts, open::Open, recorder::Recorder, tail::Tail};
 
 /// What the host says of turns that it finds without an end.
 const RESTARTED: &str = "the host ended while this turn ran, and has been started again";
@@ -15,8 +15,7 @@ const RESTARTED: &str = "the host ended while this turn ran, and has been starte
 /// Closes what was open in a session when the host that served it ended. Blocks for reads of the disk.
 ///
 /// Nothing else may be written of the session until the ticket says that this is stored.
-///
-/// The order is: requests, tools, steers, turns. What an earlier recovery has closed already is not closed again.
+/// What an earlier recovery has closed already is not closed again.
 pub(crate) fn recover(journal: &Journal, key: SessionKey) -> Result<Ticket, ReadError> {
     let Some(mut facts) = Facts::read(journal, key)? else {
         tracing::warn!("a session of the journal has no facts that can be read; it is left as it is");
@@ -27,21 +26,29 @@ pub(crate) fn recover(journal: &Journal, key: SessionKey) -> Result<Ticket, Read
     let tail = Arc::new(Tail::new(known));
     let mut recorder: Recorder<()> = Recorder::new(journal.clone(), key, id, tail);
     let open = std::mem::take(&mut facts.open);
-    close(open, &mut recorder);
+    if !open.is_empty() {
+        let fact = HostFact {
+            fact: Some(Fact::HostRestarted),
+            message: Some("the host ended and has been started again".to_owned()),
+            ..HostFact::default()
+        };
+        recorder.entry(None, RelayBody::from(fact), None);
+        close(open, &mut recorder, RESTARTED, |delivered| TurnComplete {
+            error: Some(Failure::new(Category::HostRestart, RESTARTED)),
+            ..ends::failed(delivered)
+        });
+    }
     facts.last = recorder.last();
     Ok(recorder.facts(&facts))
 }
 
-fn close(open: Open, recorder: &mut Recorder<()>) {
-    if open.is_empty() {
-        return;
-    }
-    let fact = HostFact {
-        fact: Some(Fact::HostRestarted),
-        message: Some("the host ended and has been started again".to_owned()),
-        ..HostFact::default()
-    };
-    recorder.entry(None, RelayBody::from(fact), None);
+/// Writes that what is open has ended: requests, tools, steers, turns, in this order.
+pub(crate) fn close<T>(
+    open: Open,
+    recorder: &mut Recorder<T>,
+    why: &str,
+    end: impl Fn(Delivered) -> TurnComplete,
+) {
     for request in open.requests {
         let decided = RequestDecided {
             request_id: request.id.0,
@@ -57,7 +64,7 @@ fn close(open: Open, recorder: &mut Recorder<()>) {
     for tool in open.tools {
         let end = ToolEnd {
             tool_call_id: tool.id.0,
-            content: Some(RESTARTED.to_owned()),
+            content: Some(why.to_owned()),
             is_error: Some(true),
             truncated: None,
             diffs: None,
@@ -73,17 +80,12 @@ fn close(open: Open, recorder: &mut Recorder<()>) {
         let result = SteerResult {
             message_id: message_id.map(|id| id.0),
             delivered: false,
-            reason: Some(RESTARTED.to_owned()),
+            reason: Some(why.to_owned()),
         };
         recorder.entry(None, AdapterBody::from(result), None);
     }
     for turn in open.turns {
-        let end = TurnComplete {
-            status: Some(Status::Failed),
-            error: Some(Failure::new(Category::HostRestart, RESTARTED)),
-            delivered: Some(turn.reached.delivered()),
-            ..TurnComplete::default()
-        };
+        let end = end(turn.reached.delivered());
         recorder.entry(Some(turn.id.0), AdapterBody::from(end), None);
     }
 }

@@ -9,6 +9,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use trunkline_testing::skipped;
 
 use super::{
     Home, Ran,
@@ -262,7 +263,7 @@ fn what_runs_when_the_disk_is_full_ends_in_order_by_the_reserve() {
         status.is_ok_and(|status| status.success())
     };
     let Some(flags) = ["-m", "-rm"].into_iter().find(allowed) else {
-        return eprintln!("skipped: no mount namespace");
+        return skipped("no mount namespace");
     };
     let mut command = enter(flags);
     command.arg(serve.get_program()).args(serve.get_args()).stdout(Stdio::piped()).stderr(Stdio::piped());

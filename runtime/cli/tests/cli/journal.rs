@@ -90,15 +90,15 @@ pub(super) fn input(id: &str, name: &str, content: &str) -> Value {
 
 /// What a hub knows of a session: each entry as its line.
 #[derive(Default)]
-struct Known {
-    entries: BTreeMap<u64, String>,
+pub(super) struct Known {
+    pub(super) entries: BTreeMap<u64, String>,
     /// The inputs that were said to be accepted, by their ids.
-    accepted: BTreeMap<String, u64>,
+    pub(super) accepted: BTreeMap<String, u64>,
 }
 
 impl Known {
     /// Takes what was heard. An entry that is heard again is the same.
-    fn take(&mut self, message: &Value, line: &str) {
+    pub(super) fn take(&mut self, message: &Value, line: &str) {
         let seq = message["seq"].as_u64();
         match (message["type"].as_str().unwrap(), seq) {
             ("input.result", Some(seq)) => {
@@ -114,7 +114,7 @@ impl Known {
         }
     }
 
-    fn last(&self) -> u64 {
+    pub(super) fn last(&self) -> u64 {
         self.entries.last_key_value().map_or(0, |(seq, _)| *seq)
     }
 }

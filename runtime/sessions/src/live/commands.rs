@@ -9,7 +9,8 @@ use trunkline_host::{FileError, Input, Permission, SendError, SteerError, Update
 use trunkline_protocol::{
     AdapterBody, Category, Delivered, ErrorEvent, FileDelivered, FileInput, HostBody, HostMessage, InputMode,
     InputResponse, InputResult, InputSteered, Json, MessageId, PermissionResponse, RelayBody, RequestDecided,
-    RequestId, Role, SessionInfo, SteerResult, Stop, StopReason, StopRequested, TurnBegin, TurnId,
+    RequestId, Role, SessionInfo, SteerResult, Stop, StopReason, StopRequested, TurnBegin, TurnComplete,
+    TurnId,
 };
 
 use super::{Answer, Command, Later, Live, Ordered, Pending, Then, WAITING};
@@ -17,6 +18,7 @@ use crate::{
     ends,
     inputs::{Inputs, Known},
     open::Reached,
+    recovery,
     tail::ListenerNo,
 };
 
@@ -190,6 +192,10 @@ impl Live {
 
     /// Sends an input, which is stored, to the agent.
     pub(super) fn send(&mut self, turn: TurnId, input: Input) {
+        if self.running.as_ref() != Some(&turn) {
+            // It has ended since: the session was closed, say.
+            return;
+        }
         if let Some(reason) = self.stopped.take() {
             self.running = None;
             return self.end_turn(turn, ends::stopped(reason, Delivered::No), None);
@@ -285,6 +291,27 @@ impl Live {
         let told = self.line(turn, InputResult { message_id, seq, duplicate: None }.into());
         self.recorder.then(Then::Tell(by, told));
         self.recorder.then(Then::Steer(input));
+    }
+
+    /// Takes back what was to go to the agent when it is stored: the agent does not get it any more.
+    pub(super) fn take_back(&mut self, end: &TurnComplete, why: &str) {
+        for then in self.recorder.take_back(|then| matches!(then, Then::Send(..) | Then::Steer(_))) {
+            match then {
+                Then::Send(turn, _) if self.running.as_ref() == Some(&turn) => {
+                    self.running = None;
+                    self.end_turn(turn, end.clone(), None);
+                }
+                Then::Steer(input) => {
+                    let (message_id, reason) = (input.message.message_id, Some(why.to_owned()));
+                    self.say(
+                        self.running.clone(),
+                        SteerResult { message_id, delivered: false, reason },
+                        None,
+                    );
+                }
+                _ => {}
+            }
+        }
     }
 
     pub(super) fn steer_now(&mut self, input: Input) {
@@ -461,12 +488,11 @@ impl Live {
 
     pub(super) fn stop_for_good(&mut self) {
         self.keeping = None;
-        for turn in std::mem::take(&mut self.facts.open.turns) {
-            let delivered = turn.reached.delivered();
-            self.say(Some(turn.id.0), ends::stopped(StopReason::Shutdown, delivered), None);
-        }
-        self.settle_all(StopReason::Shutdown);
-        self.facts.open = crate::open::Open::default();
+        self.pending.clear();
+        let open = std::mem::take(&mut self.facts.open);
+        recovery::close(open, &mut self.recorder, "the host ends", |delivered| {
+            ends::stopped(StopReason::Shutdown, delivered)
+        });
     }
 }
 

@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use trunkline_protocol::{
-    AdapterBody, Category, Delivered, Envelope, Failure, Status, SteerResult, StopReason, TurnComplete,
-    TurnId,
+    AdapterBody, Category, Delivered, Envelope, Failure, Status, StopReason, TurnComplete, TurnId,
 };
 
-use super::{Live, Ordered, Then};
+use super::{Live, Ordered};
 use crate::ends;
 
 /// How often a session with entries that wait looks whether the journal is stalled.
@@ -70,22 +69,9 @@ impl Live {
             .into_iter()
             .partition(|ordered| matches!(ordered, Ordered::Input(..)));
         self.ordered = rest.into();
-        let is_handed_on = |then: &Then| matches!(then, Then::Send(..) | Then::Steer(_));
-        for then in self.recorder.take_back(|then| is_handed_on(then)) {
-            match then {
-                Then::Send(..) => self.end_running(Delivered::No),
-                Then::Steer(input) => {
-                    let message_id = input.message.message_id;
-                    let reason = Some(self.stall.failure().message.unwrap_or_default());
-                    self.say(
-                        self.running.clone(),
-                        SteerResult { message_id, delivered: false, reason },
-                        None,
-                    );
-                }
-                _ => {}
-            }
-        }
+        let message = self.stall.failure().message.unwrap_or_default();
+        let end = self.stalled_end(Delivered::No);
+        self.take_back(&end, &message);
         for input in inputs {
             if let Ordered::Input(turn, _) = input {
                 self.end_turn(turn, self.stalled_end(Delivered::No), None);
