@@ -1,9 +1,20 @@
 //! What the host below says of a session becomes entries ([journal.4]).
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use super::{Journal, Message, line_of, members, text};
 use crate::switches::{Mutant as M, broken};
+
+/// Keeps the file of an entry for as long as the journal: the host below removes its own.
+fn keep_file(folder: &Path, entry: &mut Message, seq: u64) {
+    let kept = folder.join(format!("{}-{seq}", text(entry, "session_id")));
+    match std::fs::copy(text(entry, "file_path"), &kept) {
+        Ok(_) => drop(entry.insert("file_path".to_owned(), kept.to_string_lossy().into())),
+        Err(error) => crate::note(&format!("a file is not kept: {error}")),
+    }
+}
 
 impl Journal {
     pub(crate) fn take_from_below(&mut self, mut line: Vec<u8>) {
@@ -46,7 +57,7 @@ impl Journal {
                 }
             }
         }
-        let entry = match kind.as_str() {
+        let mut entry = match kind.as_str() {
             "session.ready" if !broken(M::ReadyNumbered) => return,
             "working" => return,
             "permission.cancel" if !broken(M::CancelPassed) => members(json!({
@@ -58,6 +69,9 @@ impl Journal {
             }
             _ => message,
         };
+        if kind == "file.output" {
+            keep_file(&self.folder, &mut entry, session.last() + 1);
+        }
         if kind == "input.request" {
             let secret = |field: &&Value| field["kind"] == "secret";
             let fields = entry.get("fields").and_then(Value::as_array).into_iter().flatten().filter(secret);

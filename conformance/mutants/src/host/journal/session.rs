@@ -76,6 +76,9 @@ impl Journal {
         for entry in fs::read_dir(&self.folder)? {
             let path = entry?.path();
             if path.extension().is_none_or(|end| end != "session") {
+                if broken(M::FilesCleared) && path.extension().is_none() && !path.ends_with("epoch") {
+                    fs::remove_file(&path)?;
+                }
                 continue;
             }
             let mut session = Session::default();

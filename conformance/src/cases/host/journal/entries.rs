@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     case::Case,
-    needs::Ability,
+    needs::{Ability, Need},
     run::EXTENSIONS,
     trial::{Seen, Session, Trial},
     verdict::Outcome,
@@ -56,6 +56,10 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .needs(HUBS)
         .when("a hub with the journal takes turns, while another one without it has a session of its own")
         .then("nothing of the first session reaches the second hub"),
+    Case::choice("H-JRN-31", "journal.3", "the file of an entry", file_kept)
+        .needs(&[Need::Journal, Need::Ability(Ability::FilesOut)])
+        .when("the adapter gives a file; SIGKILL; an attach at the next host")
+        .then("the file stands where its entry says, with the same bytes"),
 ];
 
 fn asked_for(t: &mut Trial<'_>) -> Outcome {
@@ -375,4 +379,25 @@ fn beside(t: &mut Trial<'_>) -> Outcome {
     t.rest(&other)?;
     let heard = other.heard(&s, 0).len() + other.entries(&plain, 0).len();
     t.demand(heard == 0, "nothing of the journal for a hub that did not ask", format!("{heard} messages"))
+}
+
+fn file_kept(t: &mut Trial<'_>) -> Outcome {
+    let (hub, s) = open(t)?;
+    let end = act(t, &hub, &s, "a", &json!([["file", "a.txt", "text/plain", 5_000], ["complete"]]))?;
+    let given = t.hear_kind(&hub, &s, 0, "file.output")?;
+    t.demand(
+        given.is_entry() && given.index < end.index,
+        "`file.output` as an entry of the turn",
+        "it is none",
+    )?;
+    let path = given.text("file_path").to_owned();
+    let bytes = std::fs::read(&path).unwrap_or_default();
+    t.demand(bytes.len() == 5_000, format!("a file of 5000 bytes at {path}"), bytes.len())?;
+    let hub = again(t)?;
+    let (_, entries) = catch_up(t, &hub, &s, 0)?;
+    let entry =
+        entries.iter().find(|entry| entry.kind() == "file.output").map(|entry| entry.text("file_path"));
+    t.demand(entry == Some(path.as_str()), "the same path in the entry", entry.unwrap_or("no entry"))?;
+    let kept = std::fs::read(&path).unwrap_or_default();
+    t.demand(kept == bytes, format!("the same bytes at {path}"), format!("{} bytes", kept.len()))
 }
