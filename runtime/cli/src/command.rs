@@ -25,6 +25,7 @@ mod serve;
 mod sessions;
 mod skills;
 pub(crate) mod table;
+mod top;
 mod usage;
 mod version;
 mod wire;
@@ -40,6 +41,7 @@ pub(crate) enum Command {
     Serve(serve::Serve),
     Sessions(sessions::Sessions),
     Wire(wire::Wire),
+    Top(top::Top),
     Demo(demo::Demo),
     Agents(agents::Agents),
     Doctor(doctor::Doctor),
@@ -67,6 +69,7 @@ impl Command {
             Self::Chat(command) => on_runtime(command.run(config))?,
             Self::Serve(command) => on_runtime(command.run(config))?,
             Self::Demo(command) => on_runtime(command.run(config))?,
+            Self::Top(command) => on_runtime(command.run(config))?,
             Self::Doctor(command) => on_runtime(command.run(config))?,
             Self::Agents(command) => on_runtime(command.run(config))?,
             Self::Config(command) => command.run(config)?,
@@ -96,6 +99,7 @@ impl Command {
             | Self::Usage(_)
             | Self::Profiles(_)
             | Self::Wire(_)
+            | Self::Top(_)
             | Self::Skills(_)
             | Self::Schema(_)
             | Self::Version(_)

@@ -27,6 +27,7 @@ mod cli {
     mod signals;
     mod soak;
     mod terminal;
+    mod top;
     mod usage;
     mod wire;
 

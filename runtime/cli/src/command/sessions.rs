@@ -13,7 +13,7 @@ use trunkline_journal::{Batch, Journal, Options};
 use trunkline_protocol::SessionId;
 use trunkline_sessions::{Archive, Summary};
 
-use self::conversation::Conversation;
+pub(super) use self::conversation::Conversation;
 use super::{chat::Place, table};
 use crate::{
     exit,

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use trunkline_testing::{has_program, skipped};
 
 /// What is not run here: how the command begins, and why.
-const ELSEWHERE: [(&str, &str); 31] = [
+const ELSEWHERE: [(&str, &str); 32] = [
     ("cargo ", "builds, tests or installs; `.ci/run` does"),
     ("go build ", "`.ci/run suite` does"),
     (".ci/", "runs the tests, this one too"),
@@ -30,6 +30,7 @@ const ELSEWHERE: [(&str, &str); 31] = [
         "a journal of the reader's; `cli::journal` and `cli::attach` run each",
     ),
     ("trunkline chat --journal journal", "a journal of the reader's; `cli::attach` runs it"),
+    ("trunkline top --journal journal", "a host of the reader\'s; `cli::top` runs each"),
     ("trunkline demo --adapter ./my-adapter", "the reader's own adapter"),
     ("trunkline-conformance smoke -- ./my-adapter", "the reader's own adapter"),
     ("trunkline-conformance adapter --class robust -- ./my-adapter", "the reader's own adapter"),

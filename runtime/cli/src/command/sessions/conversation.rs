@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// Renders entries one by one.
 #[derive(Debug)]
-pub(super) struct Conversation {
+pub(in crate::command) struct Conversation {
     is_markdown: bool,
     /// Who speaks, while pieces of one text come.
     speaker: Option<&'static str>,
@@ -13,12 +13,12 @@ pub(super) struct Conversation {
 }
 
 impl Conversation {
-    pub(super) fn new(is_markdown: bool) -> Self {
+    pub(in crate::command) fn new(is_markdown: bool) -> Self {
         Self { is_markdown, speaker: None, agent_line_open: false }
     }
 
     /// The text that an entry adds.
-    pub(super) fn take(&mut self, entry: &Value) -> String {
+    pub(in crate::command) fn take(&mut self, entry: &Value) -> String {
         let text = |name: &str| entry[name].as_str().map(shown_lines);
         match entry["type"].as_str().unwrap_or_default() {
             "turn.begin" | "input.steered" => self.say("You", &text("content").unwrap_or_default()),

@@ -1,0 +1,301 @@
+//! `trunkline top`: the agents and sessions of a host, live.
+
+use std::{
+    collections::HashMap,
+    io::Write,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::anyhow;
+use clap::Args;
+use serde_json::json;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    task::JoinSet,
+    time::{Instant, MissedTickBehavior, interval, timeout},
+};
+use trunkline_protocol::{AgentEntry, OpenSession};
+
+use self::{
+    link::{Heard, Link},
+    screen::Screen,
+    state::{Action, Mode, State},
+    transcript::{Source, Transcript},
+};
+use super::table;
+use crate::{
+    exit,
+    fault::{Done, Fault},
+    interrupt::Interrupts,
+    journal,
+};
+
+mod draw;
+mod figures;
+mod keys;
+mod link;
+mod screen;
+mod state;
+mod transcript;
+
+/// How often the host is asked.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// How long a host may take to answer `--once`: it may ask its agents what they are first.
+const ANSWER: Duration = Duration::from_secs(30);
+
+/// How many sessions of the journal are asked for their titles, the last active first.
+const TITLES: usize = 1000;
+
+/// How often those are looked for, at most.
+const TITLES_EVERY: Duration = Duration::from_secs(10);
+
+/// Shows the agents and sessions of a host, live
+///
+/// The host is that of `trunkline serve --journal FOLDER`. Nothing is started and nothing is changed, unless you stop a
+/// turn. Press ? for the keys.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  trunkline top --journal journal
+  trunkline top --journal journal --once
+  trunkline top --journal journal --once --json")]
+pub(crate) struct Top {
+    /// The journal's folder; without it, that of the configuration
+    #[arg(long, value_name = "FOLDER", env = "TRUNKLINE_JOURNAL")]
+    journal: Option<PathBuf>,
+
+    /// Prints what there is now, and ends
+    #[arg(long)]
+    once: bool,
+
+    /// As JSON
+    #[arg(long, requires = "once")]
+    json: bool,
+}
+
+impl Top {
+    pub(super) async fn run(self, config: Option<&Path>) -> Done {
+        let folder = journal::folder(self.journal.as_deref(), config)?.ok_or_else(|| {
+            Fault::usage(anyhow!("no journal is named"))
+                .next("add --journal FOLDER, that of `trunkline serve`")
+        })?;
+        let link = Link::to(&folder).await?.ok_or_else(|| no_host(&folder))?;
+        if self.once {
+            return self.print(&folder, link).await;
+        }
+        if !Screen::is_there() {
+            return Err(Fault::usage(anyhow!("stdin and stdout are no terminal"))
+                .next("add --once, or --once --json for a program"));
+        }
+        live(&folder, link).await
+    }
+
+    /// Prints one answer of the host.
+    async fn print(&self, folder: &Path, mut link: Link) -> Done {
+        link.ask();
+        let answered = timeout(ANSWER, async {
+            loop {
+                match link.hear().await {
+                    Ok(Some(Heard::List { agents, sessions })) => return Ok((agents, sessions)),
+                    Ok(Some(_)) => {}
+                    Ok(None) | Err(_) => return Err(no_host(folder)),
+                }
+            }
+        });
+        let (agents, sessions) =
+            answered.await.map_err(|_| Fault::failed(anyhow!("the host does not answer")))??;
+        let titles = tokio::task::block_in_place(|| read_titles(folder));
+        if self.json {
+            let sessions: Vec<_> = sessions
+                .iter()
+                .map(|session| {
+                    let mut member = json!(session);
+                    member["title"] = json!(titles.get(&session.id));
+                    member
+                })
+                .collect();
+            writeln!(anstream::stdout().lock(), "{}", json!({"agents": agents, "sessions": sessions}))?;
+            return Ok(exit::OK);
+        }
+        print_text(agents, sessions, titles)
+    }
+}
+
+/// As tables, for people.
+fn print_text(agents: Vec<AgentEntry>, sessions: Vec<OpenSession>, titles: HashMap<String, String>) -> Done {
+    use figures::{bytes, count, or_dash, time};
+    let mut state = State::default();
+    state.take(agents, sessions, None);
+    state.take_titles(titles);
+    let mut out = anstream::stdout().lock();
+    let mut list = table::of(&["agent", "life", "up", "sessions", "turns", "queue", "verdict"]);
+    for agent in &state.agents {
+        let health = agent.health.clone().unwrap_or_default();
+        list.add_row([
+            crate::terminal::one_line(&agent.id),
+            health.liveness.map_or("-", |life| life.as_str()).to_owned(),
+            or_dash(health.age_ms, time),
+            or_dash(health.sessions, count),
+            or_dash(health.turns, count),
+            or_dash(health.queued_bytes, bytes),
+            crate::terminal::one_line(health.verdict.as_deref().unwrap_or("-")),
+        ]);
+    }
+    out.write_all(table::lines(&list).as_bytes())?;
+    if state.rows.is_empty() {
+        return Ok(exit::OK);
+    }
+    writeln!(out)?;
+    let mut list = table::of(&["session", "agent", "state", "turn", "silent", "unread", "title"]);
+    for row in &state.rows {
+        let session = &row.session;
+        list.add_row([
+            crate::terminal::one_line(&session.id),
+            crate::terminal::one_line(&session.agent_id),
+            session.state.map_or("-", |state| state.as_str()).to_owned(),
+            or_dash(session.turn_ms, time),
+            or_dash(session.silent_ms, time),
+            or_dash(session.unread_bytes, bytes),
+            crate::terminal::one_line(row.title.as_deref().unwrap_or("-")),
+        ]);
+    }
+    out.write_all(table::lines(&list).as_bytes())?;
+    Ok(exit::OK)
+}
+
+fn no_host(folder: &Path) -> Fault {
+    let shown = folder.display();
+    Fault::usage(anyhow!("no host has the journal {shown}"))
+        .next(format!("start one: `trunkline serve --journal {shown}`"))
+}
+
+/// What is read beside the loop.
+enum Read {
+    Titles(HashMap<String, String>),
+    Text(Source, anyhow::Result<String>),
+}
+
+/// Shows it until the person leaves.
+async fn live(folder: &Path, link: Link) -> Done {
+    let mut interrupts = Interrupts::watch()?;
+    let mut resized = signal(SignalKind::window_change())?;
+    let mut screen = Screen::take()?;
+    let mut state = State::new(folder.display().to_string());
+    state.is_connected = true;
+    let mut link = Some(link);
+    let mut asked: Option<Instant> = None;
+    let mut answered: Option<Instant> = None;
+    let mut tick = interval(EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut reading: JoinSet<Read> = JoinSet::new();
+    let mut titled: Option<Instant> = None;
+    let mut source: Option<Source> = None;
+    loop {
+        screen.terminal.draw(|frame| {
+            let area = frame.area();
+            draw::draw(&mut state, area, frame.buffer_mut());
+        })?;
+        let heard = async {
+            match &mut link {
+                Some(link) => link.hear().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            interrupt = interrupts.next() => return Ok(interrupt.exit_code()),
+            key = screen.key() => {
+                // A terminal that is gone.
+                let Some(key) = key else { return Ok(exit::TERMINATED) };
+                match state.handle_key(key) {
+                    None => {}
+                    Some(Action::Quit) => return Ok(exit::OK),
+                    Some(Action::Open(id)) => {
+                        source = Some(Source::new(folder, &id));
+                        state.mode = Mode::Transcript(Transcript::new(&id));
+                        read_more(&mut reading, &mut source);
+                    }
+                    Some(Action::Stop(id)) => {
+                        state.note = Some(match &mut link {
+                            Some(link) => {
+                                link.stop(&id);
+                                format!("{id} is asked to stop its turn")
+                            }
+                            None => "there is no host".to_owned(),
+                        });
+                    }
+                }
+                if !matches!(state.mode, Mode::Transcript(_)) {
+                    source = None;
+                }
+            }
+            _ = resized.recv() => {}
+            heard = heard => match heard {
+                Ok(Some(Heard::List { agents, sessions })) => {
+                    let now = Instant::now();
+                    let elapsed = answered.replace(now).map(|before| now - before);
+                    asked = None;
+                    let ms = elapsed.and_then(|elapsed| u64::try_from(elapsed.as_millis()).ok());
+                    state.take(agents, sessions, ms);
+                }
+                Ok(Some(Heard::Refused { id, why })) => {
+                    state.note = Some(format!("{id} was not stopped: {why}"));
+                }
+                Ok(None) | Err(_) => {
+                    (link, asked, answered) = (None, None, None);
+                    state.lose_host();
+                }
+            },
+            Some(read) = reading.join_next() => match read {
+                Ok(Read::Titles(titles)) => state.take_titles(titles),
+                Ok(Read::Text(of, text)) => {
+                    if let Mode::Transcript(transcript) = &mut state.mode
+                        && of.is_of(&transcript.id)
+                    {
+                        source = Some(of);
+                        match text {
+                            Ok(text) => transcript.take(&text),
+                            Err(error) => transcript.fail(&error),
+                        }
+                    }
+                }
+                Err(error) => state.note = Some(error.to_string()),
+            },
+            _ = tick.tick() => {
+                if link.is_none() {
+                    // A host that takes no hub is none.
+                    link = Link::to(folder).await.ok().flatten();
+                }
+                if let Some(link) = link.as_mut().filter(|_| asked.is_none()) {
+                    link.ask();
+                    asked = Some(Instant::now());
+                }
+                read_more(&mut reading, &mut source);
+                if state.lacks_titles() && titled.is_none_or(|at| at.elapsed() >= TITLES_EVERY) {
+                    titled = Some(Instant::now());
+                    let folder = folder.to_owned();
+                    reading.spawn_blocking(move || Read::Titles(read_titles(&folder)));
+                }
+            }
+        }
+    }
+}
+
+/// Reads on in the transcript that is open, unless that is under way.
+fn read_more(reading: &mut JoinSet<Read>, source: &mut Option<Source>) {
+    if let Some(mut source) = source.take() {
+        reading.spawn_blocking(move || {
+            let text = source.more();
+            Read::Text(source, text)
+        });
+    }
+}
+
+/// The titles of the last active sessions. Blocks for the disk. What cannot be read has none.
+fn read_titles(folder: &Path) -> HashMap<String, String> {
+    let Ok(archive) = journal::look(folder) else { return HashMap::new() };
+    let listed = archive.list(None, TITLES).unwrap_or_default();
+    listed.into_iter().filter_map(|(_, summary)| Some((summary.session_id, summary.title?))).collect()
+}

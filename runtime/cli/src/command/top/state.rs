@@ -1,0 +1,438 @@
+//! What is shown and what keys do to it. No terminal, no clock, no host.
+
+use std::{cmp::Reverse, collections::HashMap};
+
+use trunkline_protocol::{AgentEntry, OpenSession, SessionActivity, Severity};
+
+use super::{keys::Key, transcript::Transcript};
+
+/// The longest filter, in characters.
+const FILTER: usize = 64;
+
+/// All of it.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// The journal's folder, as it was named.
+    pub(super) folder: String,
+    /// The agents, the worst first.
+    pub(super) agents: Vec<AgentEntry>,
+    /// Every session that the host named.
+    all: Vec<Row>,
+    /// Those that pass the filter, in order.
+    pub(super) rows: Vec<Row>,
+    titles: HashMap<String, String>,
+    pub(super) sort: Sort,
+    pub(super) filter: String,
+    pub(super) mode: Mode,
+    /// The session that is chosen.
+    selected: Option<String>,
+    /// The first row that is visible. The drawing keeps it in view.
+    pub(super) first: usize,
+    /// How many rows are visible, as it was last drawn.
+    pub(super) page: usize,
+    /// What happened last, for a while.
+    pub(super) note: Option<String>,
+    /// Whether the host is there.
+    pub(super) is_connected: bool,
+}
+
+/// A session, with what follows from two looks at it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Row {
+    pub(super) session: OpenSession,
+    /// Bytes a second of its agent's messages.
+    pub(super) rate: Option<u64>,
+    pub(super) title: Option<String>,
+}
+
+/// What keys mean.
+#[derive(Debug, Default)]
+pub(super) enum Mode {
+    /// The lists.
+    #[default]
+    List,
+    /// The filter is typed.
+    Filter,
+    /// A turn is to be stopped, if `y` is typed.
+    Confirm(String),
+    Help,
+    Transcript(Transcript),
+}
+
+/// The order of the sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Sort {
+    /// Turns that run, the longest first; then the others, the youngest first.
+    #[default]
+    Turn,
+    Silent,
+    Unread,
+    Rate,
+    Agent,
+    Id,
+}
+
+/// What the program has to do for a key.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Quit,
+    /// Read the transcript of this session.
+    Open(String),
+    /// Stop the turn of this session.
+    Stop(String),
+}
+
+impl Sort {
+    const fn next(self) -> Self {
+        match self {
+            Self::Turn => Self::Silent,
+            Self::Silent => Self::Unread,
+            Self::Unread => Self::Rate,
+            Self::Rate => Self::Agent,
+            Self::Agent => Self::Id,
+            Self::Id => Self::Turn,
+        }
+    }
+
+    /// The column that it is by.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Turn => "turn",
+            Self::Silent => "silent",
+            Self::Unread => "unread",
+            Self::Rate => "in/s",
+            Self::Agent => "agent",
+            Self::Id => "session",
+        }
+    }
+}
+
+impl Row {
+    fn passes(&self, filter: &str) -> bool {
+        let has = |text: &str| text.to_lowercase().contains(filter);
+        let state = self.session.state.map(SessionActivity::as_str).unwrap_or_default();
+        has(&self.session.id)
+            || has(&self.session.agent_id)
+            || has(state)
+            || self.title.as_deref().is_some_and(has)
+    }
+
+    /// Whether a turn runs in it.
+    pub(super) fn runs(&self) -> bool {
+        matches!(self.session.state, Some(SessionActivity::Running | SessionActivity::Stopping))
+    }
+}
+
+impl State {
+    pub(super) fn new(folder: String) -> Self {
+        Self { folder, ..Self::default() }
+    }
+
+    /// Takes what the host said, so many milliseconds after the last time.
+    pub(super) fn take(
+        &mut self,
+        mut agents: Vec<AgentEntry>,
+        sessions: Vec<OpenSession>,
+        elapsed_ms: Option<u64>,
+    ) {
+        agents.sort_by_key(|agent| Reverse(severity(agent)));
+        self.agents = agents;
+        let before: HashMap<_, _> =
+            self.all.drain(..).map(|row| (row.session.id, row.session.bytes_in)).collect();
+        let rate = |session: &OpenSession| {
+            let more = session.bytes_in?.saturating_sub((*before.get(&session.id)?)?);
+            more.saturating_mul(1000).checked_div(elapsed_ms?)
+        };
+        let row = |session: OpenSession| Row {
+            rate: rate(&session),
+            title: self.titles.get(&session.id).cloned(),
+            session,
+        };
+        self.all = sessions.into_iter().map(row).collect();
+        self.is_connected = true;
+        self.arrange();
+    }
+
+    /// Takes the titles of sessions.
+    pub(super) fn take_titles(&mut self, titles: HashMap<String, String>) {
+        self.titles = titles;
+        for row in &mut self.all {
+            row.title = self.titles.get(&row.session.id).cloned();
+        }
+        self.arrange();
+    }
+
+    /// Whether a session is there whose title is not known.
+    pub(super) fn lacks_titles(&self) -> bool {
+        self.all.iter().any(|row| row.title.is_none())
+    }
+
+    /// The host has gone: what it said stays in view, and is said to be old.
+    pub(super) fn lose_host(&mut self) {
+        self.is_connected = false;
+    }
+
+    /// How many sessions there are, and how many turns run.
+    pub(super) fn totals(&self) -> (u64, u64) {
+        let of = |count: fn(&trunkline_protocol::HealthEntry) -> Option<u64>| {
+            self.agents.iter().filter_map(|agent| count(agent.health.as_ref()?)).sum()
+        };
+        (of(|health| health.sessions), of(|health| health.turns))
+    }
+
+    /// How many sessions the host named.
+    pub(super) fn named(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Filters and sorts. The session that was chosen stays so, or the one in its place is.
+    fn arrange(&mut self) {
+        let place = self.selected_row();
+        let filter = self.filter.to_lowercase();
+        self.rows = self.all.iter().filter(|row| row.passes(&filter)).cloned().collect();
+        let by_id = |row: &Row| row.session.id.clone();
+        match self.sort {
+            Sort::Turn => self.rows.sort_by_cached_key(|row| {
+                (!row.runs(), Reverse(row.session.turn_ms), row.session.age_ms, by_id(row))
+            }),
+            Sort::Silent => self.rows.sort_by_cached_key(|row| (Reverse(row.session.silent_ms), by_id(row))),
+            Sort::Unread => {
+                self.rows.sort_by_cached_key(|row| (Reverse(row.session.unread_bytes), by_id(row)))
+            }
+            Sort::Rate => self.rows.sort_by_cached_key(|row| (Reverse(row.rate), by_id(row))),
+            Sort::Agent => self.rows.sort_by_cached_key(|row| (row.session.agent_id.clone(), by_id(row))),
+            Sort::Id => self.rows.sort_by_cached_key(by_id),
+        }
+        let is_there = |id: &String| self.rows.iter().any(|row| row.session.id == *id);
+        if !self.selected.as_ref().is_some_and(is_there) {
+            let place = place.unwrap_or(0).min(self.rows.len().saturating_sub(1));
+            self.selected = self.rows.get(place).map(by_id);
+        }
+    }
+
+    /// The place of the session that is chosen.
+    pub(super) fn selected_row(&self) -> Option<usize> {
+        let id = self.selected.as_ref()?;
+        self.rows.iter().position(|row| row.session.id == *id)
+    }
+
+    fn select(&mut self, place: usize) {
+        let place = place.min(self.rows.len().saturating_sub(1));
+        self.selected = self.rows.get(place).map(|row| row.session.id.clone());
+    }
+
+    /// Does what a key means here, and says what is left to do.
+    pub(super) fn handle_key(&mut self, key: Key) -> Option<Action> {
+        if key == Key::Interrupt {
+            return Some(Action::Quit);
+        }
+        self.note = None;
+        match &mut self.mode {
+            Mode::List => return self.list_key(key),
+            Mode::Filter => match key {
+                Key::Char(char) if self.filter.chars().count() < FILTER => self.filter.push(char),
+                Key::Backspace => drop(self.filter.pop()),
+                Key::Enter => self.mode = Mode::List,
+                Key::Escape => {
+                    self.filter.clear();
+                    self.mode = Mode::List;
+                }
+                _ => {}
+            },
+            Mode::Confirm(id) => {
+                let id = std::mem::take(id);
+                self.mode = Mode::List;
+                if key == Key::Char('y') {
+                    return Some(Action::Stop(id));
+                }
+                self.note = Some("nothing was stopped".to_owned());
+            }
+            Mode::Help => self.mode = Mode::List,
+            Mode::Transcript(transcript) => {
+                if !transcript.handle_key(key) {
+                    self.mode = Mode::List;
+                }
+            }
+        }
+        self.arrange();
+        None
+    }
+
+    fn list_key(&mut self, key: Key) -> Option<Action> {
+        let place = self.selected_row();
+        let at = place.unwrap_or(0);
+        match key {
+            Key::Char('q') => return Some(Action::Quit),
+            Key::Escape if self.filter.is_empty() => {}
+            Key::Escape => self.filter.clear(),
+            Key::Char('?' | 'h') => self.mode = Mode::Help,
+            Key::Char('/') => self.mode = Mode::Filter,
+            Key::Char('s') => self.sort = self.sort.next(),
+            Key::Up | Key::Char('k') => self.select(at.saturating_sub(1)),
+            Key::Down | Key::Char('j') => self.select(at + 1),
+            Key::PageUp => self.select(at.saturating_sub(self.page.max(1))),
+            Key::PageDown => self.select(at + self.page.max(1)),
+            Key::Home | Key::Char('g') => self.select(0),
+            Key::End | Key::Char('G') => self.select(usize::MAX),
+            Key::Enter => return Some(Action::Open(self.rows.get(place?)?.session.id.clone())),
+            Key::Char('x') => {
+                let row = self.rows.get(place?)?;
+                if row.runs() {
+                    self.mode = Mode::Confirm(row.session.id.clone());
+                } else {
+                    self.note = Some("no turn runs in this session".to_owned());
+                }
+            }
+            _ => {}
+        }
+        self.arrange();
+        None
+    }
+}
+
+/// How bad the state of an agent is.
+pub(super) fn severity(agent: &AgentEntry) -> Severity {
+    agent.health.as_ref().and_then(|health| health.severity).unwrap_or(Severity::Ok)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use trunkline_protocol::{HealthEntry, Liveness};
+
+    use super::*;
+
+    /// A session that has run for so long.
+    pub(in super::super) fn session(id: &str, agent: &str, turn_ms: Option<u64>) -> OpenSession {
+        let state = if turn_ms.is_some() { SessionActivity::Running } else { SessionActivity::Idle };
+        OpenSession {
+            id: id.to_owned(),
+            agent_id: agent.to_owned(),
+            state: Some(state),
+            age_ms: Some(600_000),
+            turn_ms,
+            silent_ms: turn_ms.map(|ms| ms / 2),
+            queued_inputs: Some(0),
+            requests: Some(0),
+            unread_bytes: Some(0),
+            bytes_in: Some(1000),
+            bytes_out: Some(500),
+        }
+    }
+
+    pub(in super::super) fn agent(id: &str, severity: Severity, verdict: &str) -> AgentEntry {
+        let health = HealthEntry {
+            verdict: Some(verdict.to_owned()),
+            severity: Some(severity),
+            liveness: Some(Liveness::Progressing),
+            sessions: Some(3),
+            turns: Some(2),
+            ..HealthEntry::default()
+        };
+        AgentEntry { id: id.to_owned(), health: Some(health), ..AgentEntry::default() }
+    }
+
+    fn state() -> State {
+        let mut state = State::new("journal".to_owned());
+        let sessions = vec![
+            session("idle", "echo", None),
+            session("short", "echo", Some(2000)),
+            session("long", "coder", Some(90_000)),
+        ];
+        let agents = vec![agent("a", Severity::Ok, "fine"), agent("b", Severity::Error, "it failed")];
+        state.take(agents, sessions, None);
+        state
+    }
+
+    fn ids(state: &State) -> Vec<&str> {
+        state.rows.iter().map(|row| row.session.id.as_str()).collect()
+    }
+
+    fn type_in(state: &mut State, text: &str) -> Option<Action> {
+        text.chars().map(|char| state.handle_key(Key::Char(char))).last().flatten()
+    }
+
+    #[test]
+    fn the_worst_agent_and_the_longest_turn_come_first() {
+        let mut state = state();
+        assert_eq!(state.agents[0].id, "b");
+        assert_eq!(state.totals(), (6, 4));
+        assert_eq!(ids(&state), ["long", "short", "idle"]);
+        let orders: Vec<_> = (0..6)
+            .map(|_| {
+                type_in(&mut state, "s");
+                (state.sort.name(), ids(&state).join(" "))
+            })
+            .collect();
+        let of = |name: &str| orders.iter().find(|(sort, _)| *sort == name).unwrap().1.as_str();
+        assert_eq!((of("session"), of("agent")), ("idle long short", "long idle short"));
+        assert_eq!(state.sort, Sort::Turn, "they come again");
+    }
+
+    #[test]
+    fn the_chosen_session_stays_chosen_whatever_its_place() {
+        let mut state = state();
+        assert_eq!(state.selected_row(), Some(0));
+        state.handle_key(Key::Down);
+        let sessions = vec![session("short", "echo", Some(200_000)), session("long", "coder", Some(100_000))];
+        state.take(Vec::new(), sessions, Some(1000));
+        assert_eq!((ids(&state), state.selected_row()), (vec!["short", "long"], Some(0)));
+        state.take(Vec::new(), vec![session("long", "coder", Some(101_000))], Some(1000));
+        assert_eq!(state.selected_row(), Some(0), "another is in its place");
+        state.take(Vec::new(), Vec::new(), Some(1000));
+        assert_eq!((state.selected_row(), state.handle_key(Key::Enter)), (None, None));
+        assert_eq!(type_in(&mut state, "x"), None);
+    }
+
+    #[test]
+    fn a_filter_looks_at_ids_agents_states_and_titles() {
+        let mut state = state();
+        state.take_titles([("idle".to_owned(), "Delete the LOGS".to_owned())].into());
+        for (filter, found) in [
+            ("lo", &["long", "idle"][..]),
+            ("coder", &["long"]),
+            ("running", &["long", "short"]),
+            ("none", &[]),
+        ] {
+            type_in(&mut state, "/");
+            assert_eq!(type_in(&mut state, filter), None);
+            assert_eq!(ids(&state), found, "{filter}");
+            state.handle_key(Key::Enter);
+            assert!(matches!(state.mode, Mode::List));
+            // Esc in the list lets the filter go.
+            state.handle_key(Key::Escape);
+            assert_eq!(ids(&state).len(), 3);
+        }
+        type_in(&mut state, "/q");
+        state.handle_key(Key::Backspace);
+        assert_eq!((state.filter.as_str(), ids(&state).len()), ("", 3));
+        type_in(&mut state, &"x".repeat(200));
+        assert_eq!(state.filter.len(), FILTER);
+    }
+
+    #[test]
+    fn a_turn_is_stopped_after_a_yes_and_nothing_else() {
+        let mut state = state();
+        assert_eq!(type_in(&mut state, "x"), None);
+        assert!(matches!(&state.mode, Mode::Confirm(id) if id == "long"));
+        for (answer, action) in [("n", None), ("x", None), ("y", Some(Action::Stop("long".to_owned())))] {
+            state.mode = Mode::Confirm("long".to_owned());
+            assert_eq!(type_in(&mut state, answer), action, "{answer}");
+            assert!(matches!(state.mode, Mode::List));
+        }
+        state.handle_key(Key::End);
+        assert_eq!(
+            (type_in(&mut state, "x"), state.note.as_deref()),
+            (None, Some("no turn runs in this session"))
+        );
+        assert_eq!(type_in(&mut state, "q"), Some(Action::Quit));
+    }
+
+    #[test]
+    fn rates_are_those_between_two_looks() {
+        let mut state = state();
+        let more = OpenSession { bytes_in: Some(5000), ..session("long", "coder", Some(92_000)) };
+        state.take(Vec::new(), vec![more, session("new", "coder", None)], Some(2000));
+        assert_eq!(state.rows.iter().map(|row| row.rate).collect::<Vec<_>>(), [Some(2000), None]);
+        assert!(state.lacks_titles());
+    }
+}

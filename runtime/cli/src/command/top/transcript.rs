@@ -1,0 +1,180 @@
+//! What happened in one session, as text to leaf through.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use trunkline_journal::Batch;
+use trunkline_protocol::SessionId;
+use trunkline_sessions::Archive;
+
+use super::keys::Key;
+use crate::command::sessions::Conversation;
+
+/// How many entries are read when it is opened: the last ones.
+const ENTRIES: u64 = 2000;
+
+/// How many bytes of text are kept: the last ones.
+const TEXT: usize = 1024 * 1024;
+
+/// How much of the journal is read at once, in bytes.
+const READ: usize = 1024 * 1024;
+
+/// One session's text, and which part of it is in view.
+#[derive(Debug)]
+pub(super) struct Transcript {
+    pub(super) id: String,
+    text: String,
+    /// Lines below the view. 0 follows the end.
+    pub(super) below: usize,
+    /// How many lines are visible, as it was last drawn.
+    pub(super) page: usize,
+    /// How many lines there are, as it was last drawn.
+    pub(super) lines: usize,
+}
+
+/// A reader that goes on where it stopped.
+#[derive(Debug)]
+pub(super) struct Source {
+    folder: PathBuf,
+    id: String,
+    /// The next entry. `None` before the first look.
+    next: Option<u64>,
+    conversation: Conversation,
+}
+
+impl Source {
+    pub(super) fn new(folder: &Path, id: &str) -> Self {
+        Self {
+            folder: folder.to_owned(),
+            id: id.to_owned(),
+            next: None,
+            conversation: Conversation::new(false),
+        }
+    }
+
+    /// Whether it is that of this session.
+    pub(super) fn is_of(&self, id: &str) -> bool {
+        self.id == id
+    }
+
+    /// The text that has come since the last time. Blocks for the disk.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    pub(super) fn more(&mut self) -> anyhow::Result<String> {
+        let archive = Archive::open(&self.folder)?;
+        let id = SessionId::new(&*self.id)?;
+        let Some(summary) = archive.show(&id)? else {
+            return Ok(String::new());
+        };
+        let mut text = String::new();
+        let from = self.next.unwrap_or_else(|| {
+            let from = summary.entries.saturating_sub(ENTRIES) + 1;
+            if from > 1 {
+                text.push_str(&format!("… {} earlier entries\n\n", from - 1));
+            }
+            from
+        });
+        let Some(mut reader) = archive.read(&id, from) else { return Ok(text) };
+        let mut lines = Vec::new();
+        loop {
+            lines.clear();
+            match reader.next(&mut lines, READ)? {
+                Batch::End => break,
+                Batch::Missing(numbers) => {
+                    text.push_str(&format!(
+                        "… entries {} to {} are missing\n",
+                        numbers.start(),
+                        numbers.end()
+                    ));
+                    self.next = Some(numbers.end() + 1);
+                }
+                Batch::Lines(_) => {
+                    for line in lines.split(|byte| *byte == b'\n') {
+                        let Ok(entry) = serde_json::from_slice::<Value>(line) else { continue };
+                        self.next = entry["seq"].as_u64().map(|seq| seq + 1).or(self.next);
+                        text.push_str(&self.conversation.take(&entry));
+                    }
+                }
+            }
+        }
+        Ok(text)
+    }
+}
+
+impl Transcript {
+    pub(super) fn new(id: &str) -> Self {
+        Self { id: id.to_owned(), text: String::new(), below: 0, page: 0, lines: 0 }
+    }
+
+    /// Takes more of it.
+    pub(super) fn take(&mut self, more: &str) {
+        self.text.push_str(more);
+        if let Some(over) = self.text.len().checked_sub(TEXT) {
+            let from = self.text[..].char_indices().map(|(at, _)| at).find(|at| *at >= over);
+            self.text.drain(..from.unwrap_or(self.text.len()));
+        }
+    }
+
+    /// It cannot be read.
+    pub(super) fn fail(&mut self, error: &anyhow::Error) {
+        self.take(&format!("\nthe journal cannot be read: {error:#}\n"));
+    }
+
+    /// All of it.
+    pub(super) fn text(&self) -> &str {
+        self.text.trim_matches('\n')
+    }
+
+    /// Does what a key means here. False where it leaves.
+    pub(super) fn handle_key(&mut self, key: Key) -> bool {
+        let page = self.page.saturating_sub(1).max(1);
+        let below = match key {
+            Key::Escape | Key::Enter | Key::Char('q') => return false,
+            Key::Up | Key::Char('k') => self.below + 1,
+            Key::Down | Key::Char('j') => self.below.saturating_sub(1),
+            Key::PageUp => self.below + page,
+            Key::PageDown | Key::Char(' ') => self.below.saturating_sub(page),
+            Key::Home | Key::Char('g') => usize::MAX,
+            Key::End | Key::Char('G') => 0,
+            _ => self.below,
+        };
+        self.below = below.min(self.lines.saturating_sub(self.page));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_leaf_through_it_and_the_end_is_followed() {
+        let mut transcript = Transcript::new("s");
+        (transcript.lines, transcript.page) = (100, 20);
+        for (key, below) in [
+            (Key::Up, 1),
+            (Key::PageUp, 20),
+            (Key::PageDown, 1),
+            (Key::Home, 80),
+            (Key::PageUp, 80),
+            (Key::Down, 79),
+            (Key::End, 0),
+            (Key::Down, 0),
+        ] {
+            assert!(transcript.handle_key(key));
+            assert_eq!(transcript.below, below, "{key:?}");
+        }
+        assert!(!transcript.handle_key(Key::Escape));
+    }
+
+    #[test]
+    fn its_text_is_bounded() {
+        let mut transcript = Transcript::new("s");
+        for _ in 0..40 {
+            transcript.take(&"é".repeat(20_000));
+        }
+        transcript.take("the end\n\n");
+        assert!(transcript.text.len() <= TEXT && transcript.text().ends_with("the end"));
+    }
+}
