@@ -10,7 +10,7 @@ use crate::wire;
 pub(crate) struct Recording {
     /// Each line.
     pub records: Vec<Record>,
-    /// What is missing; absent where the file is no wire log.
+    /// What is missing; absent where the file is not a wire log.
     pub(super) log: Option<Log>,
 }
 

@@ -17,12 +17,12 @@ use rustix::{
 /// How much of a file is looked at to tell whether it is a log.
 const FIRST_BYTES: u64 = 64;
 
-/// Why a log cannot be begun.
+/// Why a log cannot be begun; the text reads after "failed to".
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// The folder or the file cannot be opened or made.
-    #[error("open the wire log {}: {why}; name a file in a folder that you may write to", .path.display())]
+    #[error("begin the wire log {}: {why}; name a file in a folder that you may write to", .path.display())]
     Io {
         /// The file.
         path: PathBuf,

@@ -188,7 +188,7 @@ impl WireLog {
     /// Begins a log. What is at the path must be a wire log, which becomes `FILE.1`, or nothing.
     ///
     /// # Errors
-    /// When the file cannot be made, or what is at its place is no log of this kind.
+    /// When the file cannot be made, or what is at its place is not a log of this kind.
     pub fn open(options: &WireLogOptions) -> Result<Self, OpenError> {
         let began = SystemTime::now();
         let file = LogFile::open(&options.path, options.file_bytes)?;

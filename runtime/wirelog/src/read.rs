@@ -12,7 +12,7 @@ const LONGEST_RECORD: usize = 16 * 1024 * 1024;
 pub enum Entry {
     /// A record.
     Record(Record),
-    /// What is no record: a line that was cut by the end of the process or a full disk, or of another file.
+    /// What is not a record: a line that was cut by the end of the process or a full disk, or of another file.
     Unreadable {
         /// Which line, counted from 1.
         line: u64,

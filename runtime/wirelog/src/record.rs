@@ -172,7 +172,7 @@ impl Text {
         }
     }
 
-    /// The text that was kept, what is no UTF-8 replaced.
+    /// The text that was kept, what is not UTF-8 replaced.
     #[must_use]
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes()).into_owned()

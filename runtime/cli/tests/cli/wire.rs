@@ -172,7 +172,7 @@ fn what_is_no_log_is_left_alone_and_an_error_says_what_to_do() {
     home.run(["run", "--wire-log", "nowhere/wire.log", "hello"]).must_end_with(2).must_say("No such file");
 }
 
-/// Says what is no message, then answers.
+/// Says what is not a message, then answers.
 const NOISY: &str = r#"
 import json, sys
 for line in sys.stdin:
@@ -249,7 +249,7 @@ fn a_killed_host_leaves_a_log_that_can_be_read_and_followed() {
     let whole = fs::read(&killed).unwrap();
     fs::write(&killed, &whole[..whole.len() - 9]).unwrap();
     let shown = home.run(["wire", "show", "wire.log.1"]);
-    assert!(shown.must_end_with(0).stdout.contains("is no record: it is cut"), "{}", shown.stdout);
+    assert!(shown.must_end_with(0).stdout.contains("is not a record: it is cut"), "{}", shown.stdout);
     assert!(path.exists());
     home.run(["wire", "show", "nowhere"]).must_end_with(2).must_say("nowhere");
 }

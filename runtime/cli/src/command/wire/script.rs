@@ -150,7 +150,7 @@ impl Script {
                     script.steps.push(Step::Host { line, message });
                 }
                 (RecordEvent::Adapter { text, .. }, Some((script, missing))) => {
-                    // What is no message is not compared.
+                    // What is not a message is not compared.
                     if let Ok(message) = serde_json::from_slice(&text.bytes()) {
                         missing.follow(&message, false);
                         script.steps.push(Step::Adapter(message));

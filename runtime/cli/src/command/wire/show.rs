@@ -110,7 +110,7 @@ impl<W: Write> Printer<'_, W> {
             }
             Entry::Unreadable { line, reason, text } => {
                 let bad = paint::BAD;
-                writeln!(self.out, "{bad}line {line} is no record{bad:#}: {reason}: {}", one_line(text))
+                writeln!(self.out, "{bad}line {line} is not a record{bad:#}: {reason}: {}", one_line(text))
             }
         }
     }
