@@ -13,6 +13,8 @@
 mod commands;
 mod events;
 mod files;
+mod inputs;
+mod requests;
 mod stall;
 
 pub(crate) use self::commands::name;

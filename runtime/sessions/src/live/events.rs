@@ -6,7 +6,7 @@ use trunkline_protocol::{
     SessionInfo, StopReason, TurnComplete, TurnId,
 };
 
-use super::{Live, Pending, REMEMBERED, commands::bare};
+use super::{Live, Pending, REMEMBERED, requests::bare};
 use crate::ends;
 
 impl Live {
