@@ -160,9 +160,9 @@ enum Unreadable {
 impl fmt::Display for UnreadableParams {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
-            Unreadable::Shape => "`resume.params` are no object; give back what `session_params` said",
+            Unreadable::Shape => "`resume.params` is not an object; give back what `session_params` said",
             Unreadable::NoId => {
-                "`resume.params` have no `native_session_id`; give back what `session_params` said"
+                "`resume.params` has no `native_session_id`; give back what `session_params` said"
             }
         })
     }

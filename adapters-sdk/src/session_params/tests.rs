@@ -17,9 +17,9 @@ fn what_names_no_conversation_is_nothing_or_refused() {
         assert_eq!(read(Some("a"), &nothing), Ok(Some(SessionParams::new("a"))));
     }
     for (odd, why) in [
-        (json!([1]), "no object"),
-        (json!(7), "no object"),
-        (json!(true), "no object"),
+        (json!([1]), "not an object"),
+        (json!(7), "not an object"),
+        (json!(true), "not an object"),
         (json!({ "native_session_id": 7 }), "no `native_session_id`"),
         (json!({ "session_id": "", "cwd": "/srv" }), "no `native_session_id`"),
     ] {

@@ -681,3 +681,18 @@ fn a_conversation_that_the_agent_does_not_hand_over_stays_with_its_session() {
     assert_eq!(adapter.send("b", "still").text(), "still");
     adapter.end();
 }
+
+#[test]
+fn a_title_of_the_agent_goes_with_its_conversation() {
+    let (mut adapter, folder) = started(&config(&["--known", "old"]));
+    let titled = json!([{ "update": { "sessionUpdate": "session_info_update", "title": "Parser work" } }]);
+    let params = adapter.send("s", &steps(&titled)).end["session_params"].clone();
+    assert_eq!(params["display_id"], "Parser work");
+    // The agent does not say it again.
+    let resume = json!({ "params": { "native_session_id": "old", "display_id": params["display_id"] } });
+    adapter.open_with("t", json!({ "cwd": folder.path(), "resume": resume }));
+    let turn = adapter.send("t", "hello");
+    assert!(of(&turn, "session.info").iter().any(|info| info["display_id"] == "Parser work"));
+    assert_eq!(turn.end["session_params"]["display_id"], "Parser work");
+    adapter.end();
+}

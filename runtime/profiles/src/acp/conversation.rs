@@ -192,11 +192,13 @@ impl Conversation {
             opened = self.opened_for(&turn).await?;
             went = self.prompt(&turn, &opened.acp_session.clone(), &mut opened.reader, input).await;
         }
-        let native = opened.acp_session.id.clone();
+        let (native, title) = (opened.acp_session.id.clone(), opened.reader.title.clone());
         self.rest(opened, went.is_mute);
         let mut end = went.end?;
         self.has_answered |= end.status == Some(Status::Completed);
-        end.session_params = self.options.session_params(&native).to_json();
+        let mut params = self.options.session_params(&native);
+        params.display_id = title.or(params.display_id);
+        end.session_params = params.to_json();
         end.native_session_id = Some(native);
         self.report.finish(turn, end, self.options.model.as_deref()).await;
         Ok(())

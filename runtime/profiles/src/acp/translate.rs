@@ -65,7 +65,7 @@ pub(crate) struct Reader {
     /// The session's skills, which are commands too.
     skills: Vec<Command>,
     context: Option<ContextUsage>,
-    title: Option<String>,
+    pub(super) title: Option<String>,
     restarts: Restarts,
     /// What came last was nothing but what had been said before.
     repeats: bool,

@@ -48,6 +48,8 @@ pub(crate) struct Options {
     pub(crate) tool_loop: ToolLoopAction,
     pub(crate) deadlines: Deadlines,
     pub(crate) resume: Option<Resume>,
+    /// What the conversation that goes on was resumed with.
+    pub(crate) resumed: Option<SessionParams>,
     /// What it holds in secret.
     _secrets: Arc<HeldSecrets>,
 }
@@ -115,6 +117,7 @@ impl Options {
             tool_loop: common.tool_loop,
             deadlines: common.deadlines,
             resume: start.resume,
+            resumed: None,
             _secrets: Arc::default(),
         }
     }
@@ -127,10 +130,12 @@ impl Options {
         }
     }
 
-    /// What goes on with the conversation that the agent calls so: its id and where it works.
+    /// What goes on with the conversation that the agent calls so: its id, where it works, and what else was kept of it.
     pub(crate) fn session_params(&self, native: &str) -> SessionParams {
         let cwd = self.work_dir().and_then(|cwd| cwd.into_os_string().into_string().ok());
-        SessionParams { cwd, ..SessionParams::new(native) }
+        let kept = self.resumed.as_ref().filter(|kept| kept.native_session_id == native);
+        let kept = kept.cloned().unwrap_or_else(|| SessionParams::new(native));
+        SessionParams { cwd, ..kept }
     }
 
     /// What the agent is sent for an input, but for its files.

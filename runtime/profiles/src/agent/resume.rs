@@ -25,9 +25,14 @@ pub(crate) async fn settle(
         Ok(params) => {
             let native_session_id = Some(params.native_session_id.clone());
             options.resume = Some(Resume { native_session_id, ..resume });
+            let known = options.resumed.replace(params.clone());
+            if let (None, Some(display_id)) = (known, params.display_id.clone()) {
+                session.info(SessionInfo { display_id: Some(display_id), ..SessionInfo::default() });
+            }
             Some(params)
         }
         Err(why) => {
+            options.resumed = None;
             lost(session, why).await;
             None
         }
@@ -99,7 +104,7 @@ mod tests {
     fn what_names_no_conversation_of_the_agent_is_lost_with_a_reason() {
         for (params, why) in [
             (json!(null), "names no conversation"),
-            (json!([1]), "no object"),
+            (json!([1]), "not an object"),
             (json!({ "cwd": "/" }), "no `native_session_id`"),
             (json!("strange"), "not an id"),
         ] {

@@ -87,6 +87,7 @@ impl Conversation {
     /// What every end of a turn tells.
     fn completed(&mut self, end: TurnComplete) -> TurnComplete {
         let mut params = self.options.session_params(&self.memory.native);
+        params.more.remove(COST);
         params.more.extend(self.memory.cost.0.map(|cost| (COST.to_owned(), cost.into())));
         TurnComplete {
             provider: None,

@@ -80,7 +80,7 @@ fn reason(profile: &str, more: &Value, params: &Value) -> String {
 fn parameters_that_name_no_conversation_are_lost_with_a_reason() {
     each(|profile, more| {
         let reason = reason(profile, more, &json!([1]));
-        assert!(reason.contains("`resume.params` are no object"), "{profile}: {reason}");
+        assert!(reason.contains("`resume.params` is not an object"), "{profile}: {reason}");
     });
 }
 
@@ -92,17 +92,30 @@ fn the_parameters_alone_are_enough_in_each_of_their_forms() {
     let cli = Cli::new(&format!("ID=ses_1\n{says}"));
     let mut adapter = cli.adapter("kilo-code", &json!({ "transport": "json" }));
     for (session, params) in [
-        ("a", json!({ "native_session_id": "ses_1", "cwd": "/", "workspace_id": "w" })),
+        (
+            "a",
+            json!({ "native_session_id": "ses_1", "cwd": "/", "display_id": "parser work", "workspace_id": "w" }),
+        ),
         ("b", json!({ "sessionId": "ses_1" })),
         ("c", json!("ses_1")),
     ] {
-        adapter.open_with(session, json!({ "cwd": "/", "resume": { "params": params } }));
+        adapter.open_with(session, json!({ "cwd": "/", "resume": { "params": params.clone() } }));
         let turn = adapter.send(session, "hello");
         assert_eq!((turn.status(), turn.text().as_str()), ("completed", "known"), "{}", turn.error());
         let contexts: Vec<_> =
             turn.messages.iter().filter_map(|message| message["context"].as_str()).collect();
         assert_eq!((contexts, &turn.end["clear_session"]), (vec!["kept"], &Value::Null));
-        assert_eq!(turn.end["session_params"], json!({ "native_session_id": "ses_1", "cwd": "/" }));
+        let mut kept = json!({ "native_session_id": "ses_1", "cwd": "/" });
+        for name in ["display_id", "workspace_id"] {
+            if let Some(value) = params.get(name) {
+                kept[name] = value.clone();
+            }
+        }
+        assert_eq!(turn.end["session_params"], kept, "what was kept of it stays");
+        let told: Vec<_> =
+            turn.messages.iter().filter_map(|message| message["display_id"].as_str()).collect();
+        assert_eq!(told.first().copied(), kept["display_id"].as_str());
+        assert!(told.len() < 2, "{told:?}");
     }
     adapter.end();
 }
