@@ -38,7 +38,7 @@ pub(crate) fn folder(given: Option<&Path>, config: Option<&Path>) -> Result<Opti
     }
 }
 
-/// Looks at a journal, whoever has it.
+/// Looks at a journal, which another process may have.
 ///
 /// # Errors
 /// Why it cannot be read.

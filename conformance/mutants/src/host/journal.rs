@@ -144,7 +144,7 @@ impl Journal {
     fn work(&mut self, inbox: &Receiver<Event>, events: &SyncSender<Event>) {
         let mut is_ending = false;
         loop {
-            // A write is told of where there is room for that; the rest is found by looking.
+            // A write wakes the reader where there is room for that; the rest is found by looking.
             let event = inbox.recv_timeout(std::time::Duration::from_millis(20)).unwrap_or(Event::Written);
             match event {
                 Event::Hub(hub, line) => self.take_from_hub(hub, line),

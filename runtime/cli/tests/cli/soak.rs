@@ -7,7 +7,7 @@ use std::{
     io::{BufRead, BufReader, Write},
     os::unix::net::UnixStream,
     process::{Child, ChildStdin, Command},
-    sync::mpsc::{Receiver, channel},
+    sync::mpsc::{Receiver, sync_channel},
     thread,
     time::{Duration, Instant},
 };
@@ -49,7 +49,7 @@ impl Host {
     fn new(command: &mut Command) -> Self {
         let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let (sender, heard) = channel();
+        let (sender, heard) = sync_channel(1 << 16);
         thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
         Self { input: child.stdin.take(), heard, child }
     }
