@@ -68,7 +68,8 @@ impl Shown {
 
     /// Makes room for what is shown instead.
     pub(super) fn hide(self) {
-        let mut out = anstream::stdout().lock();
+        // Past what leaves out colours, which would leave this out, too.
+        let mut out = io::stdout().lock();
         // A terminal that is gone shows nothing.
         let _ = out.write_all(b"\r\x1b[K").and_then(|()| out.flush());
     }

@@ -5,6 +5,8 @@ use std::{
     path::Path,
 };
 
+use anstream::{AutoStream, ColorChoice};
+use anstyle::Style;
 use anyhow::anyhow;
 use rustix::termios::tcgetwinsize;
 use trunkline_sessions::Summary;
@@ -46,7 +48,9 @@ pub(super) fn session(folder: &Path) -> Result<Option<String>, Fault> {
     let mut keys = Keys::of_stdin()
         .ok_or_else(|| Fault::failed(anyhow!("failed to read keys: this program is in the background")))?;
     let mut list = List::new(&sessions);
-    let mut out = anstream::stdout().lock();
+    // Colours may be left out, what moves the cursor may not.
+    list.has_styles = AutoStream::choice(&io::stdout()) != ColorChoice::Never;
+    let mut out = io::stdout().lock();
     let picked = loop {
         let size = tcgetwinsize(rustix::stdio::stdin()).ok();
         let (columns, rows) = size.map_or((0, 0), |size| (size.ws_col, size.ws_row));
@@ -96,6 +100,7 @@ struct List<'a> {
     sought: String,
     /// The place of the chosen one among those that match.
     at: usize,
+    has_styles: bool,
 }
 
 /// What a key does.
@@ -107,7 +112,7 @@ enum Taken<'a> {
 
 impl<'a> List<'a> {
     fn new(sessions: &'a [Choice]) -> Self {
-        Self { sessions, sought: String::new(), at: 0 }
+        Self { sessions, sought: String::new(), at: 0, has_styles: true }
     }
 
     /// Those that have every word that was typed.
@@ -150,7 +155,8 @@ impl<'a> List<'a> {
     }
 
     fn draw(&self, out: &mut impl Write, columns: usize, rows: usize) -> io::Result<()> {
-        let (act, dim, bold) = (paint::ACT, paint::DIM, paint::STRONG);
+        let styles = [paint::ACT, paint::DIM, paint::STRONG];
+        let [act, dim, bold] = styles.map(|style| if self.has_styles { style } else { Style::new() });
         let matching = self.matching();
         let room = rows.saturating_sub(3).clamp(1, SHOWN);
         let first = (self.at + 1).saturating_sub(room);
@@ -258,7 +264,7 @@ mod tests {
     fn no_line_is_wider_than_the_terminal() {
         let mut sessions = sessions();
         sessions.push(choice("s", &"漢字".repeat(40)));
-        let list = List { sessions: &sessions, sought: String::new(), at: 3 };
+        let list = List { at: 3, ..List::new(&sessions) };
         for (columns, rows) in [(80, 24), (40, 5)] {
             let mut out = Vec::new();
             list.draw(&mut out, columns, rows).unwrap();
