@@ -3,7 +3,6 @@
 use std::{
     io::{self, Write},
     path::{Path, PathBuf},
-    time::{Duration, SystemTime},
 };
 
 use anyhow::anyhow;
@@ -14,7 +13,8 @@ use trunkline_protocol::SessionId;
 use trunkline_sessions::{Archive, Summary};
 
 pub(super) use self::conversation::Conversation;
-use super::{chat::Place, table};
+use self::list::Filter;
+use super::chat::Place;
 use crate::{
     exit,
     fault::{Done, Fault},
@@ -25,10 +25,10 @@ use crate::{
 };
 
 mod conversation;
+mod list;
 mod live;
 
-/// How many sessions a list has, unless `--limit` says more.
-const LISTED: usize = 50;
+pub(super) use self::list::ago;
 
 /// How much of the journal is read at once, in bytes.
 const READ: usize = 1024 * 1024;
@@ -58,13 +58,8 @@ pub(crate) struct Sessions {
     #[command(subcommand)]
     action: Option<Action>,
 
-    /// Only those of this agent
-    #[arg(long, value_name = "ID")]
-    agent: Option<String>,
-
-    /// How many are listed, the last active first
-    #[arg(long, value_name = "N", default_value_t = LISTED)]
-    limit: usize,
+    #[command(flatten)]
+    filter: Filter,
 
     /// As JSON
     #[arg(long, global = true)]
@@ -74,7 +69,7 @@ pub(crate) struct Sessions {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Lists the sessions, which is also what no command does
-    List,
+    List(Filter),
     /// Shows what is known of one
     Show {
         /// The session's id
@@ -170,17 +165,19 @@ impl Sessions {
             }
             Some(Action::Stop { id }) => live::stop(&folder, &id_of(&id)?).await,
             action => {
-                let read = Reading { folder, limit: self.limit, agent: self.agent, is_json };
+                let read = Reading { folder, is_json };
                 match action {
-                    Some(Action::Attach { id, .. }) => return live::observe(&read, &id).await,
+                    None => list::list(&read, &self.filter).await,
+                    Some(Action::List(filter)) => list::list(&read, &filter.or(self.filter)).await,
+                    Some(Action::Show { id }) => list::show(&read, &id).await,
+                    Some(Action::Attach { id, .. }) => live::observe(&read, &id).await,
                     Some(Action::History { id, from, format, follow: true }) => {
                         let format = if is_json && format == Format::Text { Format::Json } else { format };
-                        return live::follow(&read, &id, from, format).await;
+                        live::follow(&read, &id, from, format).await
                     }
-                    _ => {}
+                    // The disk, and nothing else of this process.
+                    action => tokio::task::block_in_place(|| read.act(action)),
                 }
-                // The disk, and nothing else of this process.
-                tokio::task::block_in_place(|| read.act(action))
             }
         }
     }
@@ -189,15 +186,12 @@ impl Sessions {
 /// What is read of a journal on disk, without its host.
 struct Reading {
     folder: PathBuf,
-    limit: usize,
-    agent: Option<String>,
     is_json: bool,
 }
 
 impl Reading {
     fn act(&self, action: Option<Action>) -> Done {
         match action {
-            Some(Action::Show { id }) => self.show(&id),
             Some(Action::History { id, from, format, .. }) if self.is_json && format == Format::Text => {
                 self.history(&id, from, Format::Json)
             }
@@ -207,72 +201,9 @@ impl Reading {
             }
             Some(Action::Check) => self.check(),
             Some(Action::Rm { ids }) => self.remove(&ids),
-            _ => self.list(),
+            // The others are those of a host.
+            _ => Ok(exit::OK),
         }
-    }
-
-    fn list(&self) -> Done {
-        let archive = journal::look(&self.folder)?;
-        let (mut behind, mut found) = (None, Vec::new());
-        while found.len() < self.limit {
-            let page = archive.list(behind, LISTED.max(self.limit)).map_err(anyhow::Error::from)?;
-            let Some((last, _)) = page.last() else { break };
-            behind = Some(*last);
-            let wanted = page.into_iter().map(|(_, summary)| summary);
-            found.extend(wanted.filter(|one| self.agent.as_ref().is_none_or(|agent| one.agent_id == *agent)));
-        }
-        found.truncate(self.limit);
-        let mut out = anstream::stdout().lock();
-        if self.is_json {
-            writeln!(out, "{}", json!({ "sessions": found }))?;
-            return Ok(exit::OK);
-        }
-        if found.is_empty() {
-            writeln!(out, "no sessions")?;
-            return Ok(exit::OK);
-        }
-        let mut list = table::of(&["session", "agent", "active", "entries", "title"]);
-        for one in &found {
-            list.add_row([
-                one.session_id.clone(),
-                one.agent_id.clone(),
-                ago(&one.active),
-                one.entries.to_string(),
-                conversation::shown(one.title.as_deref().unwrap_or("-")),
-            ]);
-        }
-        out.write_all(table::lines(&list).as_bytes())?;
-        Ok(exit::OK)
-    }
-
-    fn show(&self, id: &str) -> Done {
-        let one = self.one(&journal::look(&self.folder)?, id)?;
-        let mut out = anstream::stdout().lock();
-        if self.is_json {
-            writeln!(out, "{}", json!(one))?;
-            return Ok(exit::OK);
-        }
-        let state = match (one.is_closed, one.open_turns) {
-            (true, _) => "closed".to_owned(),
-            (false, 0) => "open: its next input goes on".to_owned(),
-            (false, turns) => format!("open, with {turns} turns that have no end yet"),
-        };
-        let mut list = table::plain();
-        for (name, value) in [
-            ("session", one.session_id.clone()),
-            ("title", conversation::shown(one.title.as_deref().unwrap_or("-"))),
-            ("agent", one.agent_id.clone()),
-            ("state", state),
-            ("directory", one.cwd.clone().unwrap_or_else(|| "-".to_owned())),
-            ("created", one.created.clone()),
-            ("active", format!("{} ({})", one.active, ago(&one.active))),
-            ("entries", one.entries.to_string()),
-            ("bytes", one.bytes.to_string()),
-        ] {
-            list.add_row([name.to_owned(), value]);
-        }
-        out.write_all(table::lines(&list).as_bytes())?;
-        Ok(exit::OK)
     }
 
     fn one(&self, archive: &Archive, id: &str) -> Result<Summary, Fault> {
@@ -420,17 +351,4 @@ impl Printer {
 
 fn id_of(id: &str) -> Result<SessionId, Fault> {
     SessionId::new(id).map_err(|error| Fault::usage(anyhow!(error)))
-}
-
-/// How long ago a time was, in one unit.
-pub(super) fn ago(time: &str) -> String {
-    let then = humantime::parse_rfc3339(time).ok();
-    let past = then.and_then(|then| SystemTime::now().duration_since(then).ok()).unwrap_or(Duration::ZERO);
-    let seconds = past.as_secs();
-    match seconds {
-        0..60 => format!("{seconds} s ago"),
-        60..3600 => format!("{} min ago", seconds / 60),
-        3600..86_400 => format!("{} h ago", seconds / 3600),
-        _ => format!("{} days ago", seconds / 86_400),
-    }
 }

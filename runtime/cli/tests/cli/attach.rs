@@ -251,6 +251,51 @@ fn an_input_is_sent_and_its_turn_awaited_or_not_and_stopped() {
     sessions(&home, &["stop", "s"]).must_end_with(0).must_say("no turn runs");
 }
 
+#[test]
+fn a_list_says_what_each_session_does_and_is_filtered_and_read_by_page() {
+    let home = Home::new();
+    let mut host = serving(&home, &[]);
+    for id in ["t", "u"] {
+        host.say(&start(id));
+        host.until("host.fact");
+    }
+    host.say(&json!({"type": "session.close", "session_id": "u"}));
+    host.say(&input("s", "a", "/sleep 60"));
+    host.until("turn.begin");
+    let list = |arguments: &[&str]| {
+        let ran = sessions(&home, &[&["list", "--json"], arguments].concat());
+        let list: Value = serde_json::from_str(&ran.must_end_with(0).stdout).unwrap();
+        let state = |one: &Value| {
+            let text = |name: &str| one[name].as_str().unwrap().to_owned();
+            (text("session_id"), text("state"))
+        };
+        let mut found: Vec<_> = list["sessions"].as_array().unwrap().iter().map(state).collect();
+        found.sort();
+        (found, list["next"].as_str().map(str::to_owned))
+    };
+    let all = |states: [&str; 3]| -> Vec<_> {
+        ["s", "t", "u"].into_iter().zip(states).map(|(id, state)| (id.to_owned(), state.to_owned())).collect()
+    };
+    let live = all(["running", "idle", "closed"]);
+    assert_eq!(list(&[]), (live.clone(), None));
+    for (place, state) in ["running", "idle", "closed"].into_iter().enumerate() {
+        assert_eq!(list(&["--state", state]).0, [live[place].clone()]);
+    }
+    assert_eq!(list(&["--text", "U"]).0, [live[2].clone()]);
+    assert_eq!(list(&["--agent", "other"]).0, []);
+    let (mut paged, next) = list(&["--limit", "2"]);
+    let (rest, end_of_list) = list(&["--limit", "2", "--after", &next.unwrap()]);
+    assert_eq!((paged.len(), rest.len(), end_of_list), (2, 1, None));
+    paged.extend(rest);
+    paged.sort();
+    assert_eq!(paged, live);
+    let shown = sessions(&home, &["show", "s"]);
+    assert!(shown.must_end_with(0).stdout.contains("running: a turn has no end yet"), "{}", shown.stdout);
+    sessions(&home, &["--limit", "1"]).must_end_with(0).must_say("there are more; --after ");
+    end(host);
+    assert_eq!(list(&[]).0, all(["detached", "detached", "closed"]));
+}
+
 /// Lines of a program as they come.
 struct Following {
     child: Child,
