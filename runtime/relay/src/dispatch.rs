@@ -29,7 +29,7 @@ use crate::{
     RelayOptions,
     counters::{Count, LiveCounters},
     directory::{self, Figures},
-    journaled::{JOURNAL, Journaled},
+    journaled::{JOURNAL, Journaled, Listeners},
     session::{Common, HubSession, NewSession},
     upstream::{Gate, Upstream},
 };
@@ -126,9 +126,9 @@ impl Dispatch {
     }
 
     /// Answers what waits, closes the inboxes of the sessions, which then finish, and hands their tasks over.
-    pub(crate) fn close(mut self) -> (Sessions, JoinSet<()>, Arc<Common>) {
+    pub(crate) fn close(mut self) -> (Sessions, Listeners, Arc<Common>) {
         self.answer_lists(None);
-        (self.sessions, self.journaled.map(Journaled::into_tasks).unwrap_or_default(), self.common)
+        (self.sessions, self.journaled.map(Journaled::into_listeners).unwrap_or_default(), self.common)
     }
 
     /// Takes what was found in the hub's bytes. What cannot be understood is counted and never answered ([msg.4]).

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{mpsc, oneshot, watch},
     task::JoinSet,
 };
 use trunkline_pipe::{Class, Flow};
@@ -29,7 +29,15 @@ pub(crate) struct Journaled {
     sessions: Sessions,
     upstream: Arc<Upstream>,
     links: HashMap<SessionId, Link>,
+    listeners: Listeners,
+}
+
+/// The tasks that tell a hub what happens in its sessions.
+#[derive(Default)]
+pub(crate) struct Listeners {
     tasks: JoinSet<()>,
+    /// Whether the hub has gone while the sessions stay.
+    detached: watch::Sender<bool>,
 }
 
 /// The way to the task of a listener.
@@ -48,7 +56,7 @@ enum ToListener {
 
 impl Journaled {
     pub(crate) fn new(sessions: Sessions, upstream: Arc<Upstream>) -> Self {
-        Self { sessions, upstream, links: HashMap::new(), tasks: JoinSet::new() }
+        Self { sessions, upstream, links: HashMap::new(), listeners: Listeners::default() }
     }
 
     /// Whether this pipe has a session of this id.
@@ -100,7 +108,7 @@ impl Journaled {
             HubBody::SessionHistory(asked) => self.history(id, asked),
         }
         // Those that have ended are forgotten.
-        while self.tasks.try_join_next().is_some() {}
+        while self.listeners.tasks.try_join_next().is_some() {}
     }
 
     /// Hands a message of the hub to its session.
@@ -146,13 +154,14 @@ impl Journaled {
     ) {
         let (inbox, said) = mpsc::channel(INBOX);
         self.links.insert(id.clone(), Link { inbox, outlet: outlet.clone() });
-        self.tasks.spawn(async move {
+        let detached = self.listeners.detached.subscribe();
+        self.listeners.tasks.spawn(async move {
             match listener.await {
                 Ok((listener, attached)) => {
                     if let Some(attached) = attached {
                         outlet.put(RelayMessage::new(id, attached).to_line(), Class::Answer);
                     }
-                    listen(listener, &outlet, said).await;
+                    listen(listener, &outlet, said, detached).await;
                 }
                 Err(refused) => outlet.put(RelayMessage::new(id, refused).to_line(), Class::Answer),
             }
@@ -160,7 +169,7 @@ impl Journaled {
     }
 
     fn history(&mut self, id: SessionId, asked: SessionHistory) {
-        if self.tasks.len() > self.links.len() + HISTORIES {
+        if self.listeners.tasks.len() > self.links.len() + HISTORIES {
             let refused = trunkline_protocol::SessionHistoryResult {
                 request_id: asked.request_id,
                 entries: None,
@@ -170,7 +179,7 @@ impl Journaled {
             return self.tell(&id, refused);
         }
         let (sessions, upstream) = (self.sessions.clone(), self.upstream.clone());
-        self.tasks.spawn(async move {
+        self.listeners.tasks.spawn(async move {
             let result = sessions.history(&id, &asked).await;
             upstream.put_control(&RelayMessage::new(id, result).to_line());
         });
@@ -191,9 +200,21 @@ impl Journaled {
             .put_control(&RelayMessage::new(message.session_id.clone(), RelayBody::from(refused)).to_line());
     }
 
-    /// Hands over the tasks, which go on to tell what happens until their sessions end.
-    pub(crate) fn into_tasks(self) -> JoinSet<()> {
-        self.tasks
+    /// Hands over the listeners, which go on to tell what happens until their sessions end, or they are detached.
+    pub(crate) fn into_listeners(self) -> Listeners {
+        self.listeners
+    }
+}
+
+impl Listeners {
+    /// Has each leave its session once that has all that the hub said.
+    pub(crate) fn detach(&self) {
+        self.detached.send_replace(true);
+    }
+
+    /// Waits until the last has ended.
+    pub(crate) async fn join(&mut self) {
+        while self.tasks.join_next().await.is_some() {}
     }
 }
 
@@ -209,7 +230,12 @@ impl Link {
 }
 
 /// Tells the hub what is heard, as it reads, and the session what the hub says.
-async fn listen(mut listener: Listener, outlet: &Outlet, mut said: mpsc::Receiver<ToListener>) {
+async fn listen(
+    mut listener: Listener,
+    outlet: &Outlet,
+    mut said: mpsc::Receiver<ToListener>,
+    mut detached: watch::Receiver<bool>,
+) {
     let speaker = listener.speaker();
     let mut lines = Vec::new();
     let mut is_speaking = true;
@@ -229,9 +255,13 @@ async fn listen(mut listener: Listener, outlet: &Outlet, mut said: mpsc::Receive
                     let _ = done.send(());
                     return;
                 }
-                // The pipe ends: the hub still hears what happens.
+                // The pipe ends: the hub still hears what happens, unless the session stays.
                 None => is_speaking = false,
             },
+            () = async {
+                // Gone is detached.
+                let _ = detached.wait_for(|is| *is).await;
+            }, if !is_speaking => return,
             heard = async {
                 outlet.room().await;
                 listener.next(&mut lines).await

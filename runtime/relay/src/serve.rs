@@ -17,7 +17,10 @@ use trunkline_host::{Host, config::StopSteps};
 use trunkline_protocol::LineReader;
 use trunkline_sessions::Sessions;
 
-use crate::{Counters, RelayOptions, dispatch::Dispatch, doors::Doors, session::Common, upstream::Upstream};
+use crate::{
+    Counters, RelayOptions, dispatch::Dispatch, doors::Doors, journaled::Listeners, session::Common,
+    upstream::Upstream,
+};
 
 /// For how long the hub is still written to after the end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -191,7 +194,7 @@ pub(crate) struct Talked {
     pub(crate) ended: Ended,
     sessions: crate::dispatch::Sessions,
     /// Those who listen to sessions of the journal for it.
-    listeners: JoinSet<()>,
+    listeners: Listeners,
     common: Arc<Common>,
     upstream: Arc<Upstream>,
     writing: JoinSet<io::Result<()>>,
@@ -199,8 +202,8 @@ pub(crate) struct Talked {
 
 impl Talked {
     /// Lets the sessions of the journal go, which stay.
-    pub(crate) fn detach(mut self) -> Self {
-        self.listeners.abort_all();
+    pub(crate) fn detach(self) -> Self {
+        self.listeners.detach();
         self
     }
 
@@ -208,7 +211,7 @@ impl Talked {
     pub(crate) async fn last_words(mut self) -> Report {
         let told = async {
             while self.sessions.join_next().await.is_some() {}
-            while self.listeners.join_next().await.is_some() {}
+            self.listeners.join().await;
             self.upstream.finish();
             // Broken or whole, the writing is over.
             while self.writing.join_next().await.is_some() {}

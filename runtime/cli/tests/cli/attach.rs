@@ -1,7 +1,9 @@
 //! `trunkline sessions` and `chat` on sessions that a host runs: attached, watched, spoken to, gone on with.
 
 use std::{
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Write},
+    net::Shutdown,
+    os::unix::net::UnixStream,
     process::Child,
     time::{Duration, Instant},
 };
@@ -213,6 +215,24 @@ for line in sys.stdin:
     );
     host.until("stop.requested");
     person.until_done().must_end_with(130);
+    end(host);
+}
+
+#[test]
+fn what_a_hub_says_right_before_it_leaves_is_taken() {
+    let home = Home::new();
+    let mut host = serving(&home, &[]);
+    for n in 0..20 {
+        let attach = json!({
+            "type": "session.attach", "session_id": "s", "after": 0,
+            "protocol": 1, "extensions": ["turns", "events", "journal"],
+        });
+        let last = input("s", &n.to_string(), "on my way out");
+        let mut hub = UnixStream::connect(home.path().join("door")).unwrap();
+        hub.write_all(format!("{attach}\n{last}\n").as_bytes()).unwrap();
+        hub.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(host.until("turn.complete")["turn_id"], format!("t-{n}"));
+    }
     end(host);
 }
 

@@ -6,8 +6,10 @@ use std::{
     os::unix::{fs::PermissionsExt, net::UnixStream},
     path::Path,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    time::Duration,
 };
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 
 use super::Home;
@@ -19,8 +21,11 @@ const JOURNAL: [&str; 4] = ["turns", "events", "control", "journal"];
 pub(super) struct Serving {
     pub(super) child: Child,
     pub(super) input: Option<ChildStdin>,
-    lines: Lines<BufReader<ChildStdout>>,
+    lines: BufReader<ChildStdout>,
 }
+
+/// How long a host may say nothing: a test that hangs does not say where.
+const SILENT: Timespec = Timespec { tv_sec: 180, tv_nsec: 0 };
 
 impl Serving {
     pub(super) fn new(home: &Home, more: &[&str]) -> Self {
@@ -31,7 +36,7 @@ impl Serving {
 
     pub(super) fn of(command: &mut Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let lines = BufReader::new(child.stdout.take().unwrap());
         Self { input: child.stdin.take(), lines, child }
     }
 
@@ -41,7 +46,13 @@ impl Serving {
     }
 
     pub(super) fn hear(&mut self) -> Option<(Value, String)> {
-        let line = self.lines.next()?.ok()?;
+        if self.lines.buffer().is_empty() {
+            let ready = poll(&mut [PollFd::new(self.lines.get_ref(), PollFlags::IN)], Some(&SILENT)).unwrap();
+            assert_ne!(ready, 0, "the host says nothing for {} s", SILENT.tv_sec);
+        }
+        let mut line = String::new();
+        self.lines.read_line(&mut line).ok()?;
+        line.truncate(line.trim_end_matches('\n').len());
         Some((serde_json::from_str(&line).ok()?, line))
     }
 
@@ -244,6 +255,7 @@ pub(super) struct Socket {
 impl Socket {
     pub(super) fn new(path: &Path) -> Self {
         let stream = UnixStream::connect(path).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(SILENT.tv_sec.unsigned_abs()))).unwrap();
         let lines = BufReader::new(stream.try_clone().unwrap()).lines();
         Self { stream, lines }
     }
