@@ -180,7 +180,15 @@ fn not_stored(t: &mut Trial<'_>) -> Outcome {
     let hub = t.hub()?;
     let value = t.token();
     let env = json!({"env":{"CONFORMANCE_TOKEN":value}});
-    let s = open_more(t, &hub, env.clone())?;
+    let s = t.journaled();
+    let from = hub.start(&s, env.clone());
+    let first = t.hear(&hub, &s, from, "`host.fact`, or a refusal", |seen| {
+        ["host.fact", "session.closed"].contains(&seen.kind())
+    })?;
+    if first.kind() == "session.closed" {
+        t.demand_member(&first, "reason", "refused")?;
+        return t.skip("`env` of a session, which this host refuses");
+    }
     act(t, &hub, &s, "a", &json!([["say", "a"], ["complete"]]))?;
     let lower = t.lower(&s)?;
     if !t.told(&lower, "session.start").iter().any(|start| start.get("env").is_some()) {
