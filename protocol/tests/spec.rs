@@ -27,7 +27,7 @@ const FAMILIES: [(&str, usize); 12] = [
     ("flow", 3),
     ("large", 3),
     ("relay", 9),
-    ("journal", 11),
+    ("journal", 12),
 ];
 
 fn crate_folder() -> &'static Path {

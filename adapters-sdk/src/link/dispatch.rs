@@ -159,11 +159,14 @@ impl Link {
                         biased;
                         () = link.gone.cancelled() => return,
                         listed = listed => match listed {
-                            Ok(entries) => SessionsListResult { request_id, entries: Some(entries), error: None },
-                            Err(error) => {
-                                let error = Some(error.to_string());
-                                SessionsListResult { request_id, entries: None, error }
-                            }
+                            Ok(entries) => SessionsListResult {
+                                entries: Some(entries),
+                                ..SessionsListResult::to(request_id)
+                            },
+                            Err(error) => SessionsListResult {
+                                error: Some(error.to_string()),
+                                ..SessionsListResult::to(request_id)
+                            },
                         },
                     };
                     let message: AdapterMessage = Envelope::new(SessionId::none(), result);

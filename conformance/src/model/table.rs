@@ -241,6 +241,23 @@ pub(super) const OPEN_SESSIONS: Kind = List(&[
     optional("bytes_out", Uint),
 ]);
 
+/// What a session of a journal does (section 13).
+pub(super) const SESSION_STATE: Kind = OneOf(&["idle", "running", "detached", "closed"]);
+
+/// The sessions of a journal, there.
+pub(super) const LISTED_SESSIONS: Kind = List(&[
+    required("session_id", Text),
+    required("agent_id", Text),
+    optional("title", Text),
+    optional("state", SESSION_STATE),
+    optional("cwd", Text),
+    optional("created", Time),
+    optional("active", Time),
+    optional("entries", Uint),
+    optional("bytes", Uint),
+    optional("open_turns", Uint),
+]);
+
 pub(super) const PER_MODEL: Kind = Map(&Object(&[
     optional("input_tokens", Uint),
     optional("output_tokens", Uint),

@@ -1,7 +1,7 @@
 //! Messages from the adapter to the host that are not events of a turn.
 
 use super::{
-    AdapterInfo, AgentEntry, Capabilities, Command, Context, Diff, Mode, Model, OpenSession,
+    AdapterInfo, AgentEntry, Capabilities, Command, Context, Diff, ListedSession, Mode, Model, OpenSession,
     PermissionOption, QuestionField, SessionEntry, StopReason, objects,
 };
 use crate::{
@@ -123,6 +123,10 @@ objects! {
         pub request_id: RequestId,
         /// The sessions.
         pub entries: Option<Vec<SessionEntry>>,
+        /// The sessions of the relay's journal, the last active first ([journal.12]).
+        pub sessions: Option<Vec<ListedSession>>,
+        /// What asks for those behind them, where there may be more.
+        pub next: Option<String>,
         /// Why there are none.
         pub error: Option<String>,
     }
@@ -146,6 +150,14 @@ objects! {
     pub struct Pong {
         /// The nonce of the `ping`.
         pub nonce: Option<Json>,
+    }
+}
+
+impl SessionsListResult {
+    /// The answer to this request, with nothing in it yet.
+    #[must_use]
+    pub fn to(request_id: RequestId) -> Self {
+        Self { request_id, entries: None, sessions: None, next: None, error: None }
     }
 }
 

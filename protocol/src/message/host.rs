@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-use super::{names, objects};
+use super::{SessionState, names, objects};
 use crate::{
     Json, MessageId, RequestId, Sha256,
     field::{Value, Why},
@@ -188,7 +188,7 @@ objects! {
         pub nonce: Option<Json>,
     }
 
-    /// Asks for the sessions that can be resumed (`resume`).
+    /// Asks for the sessions that can be resumed (`resume`), or a relay for those of its journal ([journal.12]).
     pub struct SessionsList {
         /// Copied into the answer.
         pub request_id: RequestId,
@@ -196,6 +196,18 @@ objects! {
         pub cwd: Option<String>,
         /// At most so many.
         pub limit: Option<u32>,
+        /// With `journal` among them a relay answers with the sessions of its journal; the rest is for that alone.
+        pub extensions: Option<Vec<String>>,
+        /// Only the session of this id.
+        pub id: Option<String>,
+        /// Only those of this agent.
+        pub agent_id: Option<String>,
+        /// Only those that do this.
+        pub state: Option<SessionState>,
+        /// Only those with this text in title or id, without regard of case.
+        pub text: Option<String>,
+        /// The `next` of the answer before: only what comes behind that.
+        pub cursor: Option<String>,
     }
 
     /// Asks a relay for its agents ([relay.4]).

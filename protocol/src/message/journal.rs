@@ -104,6 +104,31 @@ objects! {
         pub error: Option<String>,
     }
 
+    /// A session in the answer to `sessions.list` ([journal.12]). Times are RFC 3339.
+    #[derive(Default)]
+    pub struct ListedSession {
+        /// Its id.
+        pub session_id: String,
+        /// Its agent.
+        pub agent_id: String,
+        /// A headline: its first input, or what the agent calls it.
+        pub title: Option<String>,
+        /// What it does.
+        pub state: Option<SessionState>,
+        /// Its working directory, where the hub chose one.
+        pub cwd: Option<String>,
+        /// When it was opened.
+        pub created: Option<String>,
+        /// When something last happened in it.
+        pub active: Option<String>,
+        /// How many entries it has.
+        pub entries: Option<u64>,
+        /// What it takes in the journal, in bytes.
+        pub bytes: Option<u64>,
+        /// How many of its turns have no end.
+        pub open_turns: Option<u64>,
+    }
+
     /// Entries that this hub does not get ([journal.7]). No entry itself.
     #[derive(Default)]
     pub struct Lag {

@@ -34,6 +34,13 @@ pub(crate) struct Slot {
     pub(crate) segments: (u32, u32),
 }
 
+impl Slot {
+    /// The time at which the list has it, where that has it.
+    pub(crate) fn listed(&self) -> Option<u64> {
+        (self.life == Life::Kept).then_some(self.listed)
+    }
+}
+
 /// Whether a session is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Life {

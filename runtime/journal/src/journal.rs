@@ -80,8 +80,8 @@ pub struct Known {
     pub is_removed: bool,
 }
 
-/// A place in the list of sessions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A place in the list of sessions. The list is in descending order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     time: u64,
     key: SessionKey,
@@ -396,6 +396,15 @@ impl Journal {
             Some(Listed { key, position: Position { time, key }, known })
         };
         index.recent(behind).filter_map(listed).take(most).collect()
+    }
+
+    /// One session as it stands in the list; `None` where it is not kept.
+    #[must_use]
+    pub fn listed(&self, session: SessionKey) -> Option<Listed> {
+        let index = self.shared.index();
+        let slot = index.slot(session)?;
+        let position = Position { time: slot.listed()?, key: session };
+        Some(Listed { key: session, position, known: known(slot) })
     }
 
     /// The stored facts of a session. Blocks for a read of the disk.

@@ -15,6 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde_json::json;
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf},
     runtime::Builder,
@@ -24,8 +25,9 @@ use trunkline_host::{
     config::{AgentConfig, Command},
 };
 use trunkline_journal::{Journal, Options};
+use trunkline_protocol::{HostBody, HostMessage};
 use trunkline_relay::{RelayOptions, serve};
-use trunkline_sessions::Sessions;
+use trunkline_sessions::{Archive, Sessions};
 
 /// How often turns and stream are measured, with and without the journal in turns; the median counts.
 const ROUNDS: usize = 5;
@@ -298,20 +300,33 @@ fn list() {
             ticket.wait().unwrap();
         }
     }
-    let begun = Instant::now();
-    let page = journal.list(None, 50);
-    let facts = page.iter().filter_map(|listed| journal.facts(listed.key).unwrap()).count();
-    let took = begun.elapsed();
-    assert_eq!(facts, 50);
     journal.close().unwrap();
+    let archive = Archive::open(folder.path()).unwrap();
+    let request = |text: Option<&str>| {
+        let asked = json!({"type": "sessions.list", "session_id": "", "request_id": "r", "text": text});
+        let HostBody::SessionsList(asked) = HostMessage::parse(&asked.to_string()).unwrap().body else {
+            unreachable!("it is what was written")
+        };
+        let begun = Instant::now();
+        let answer = archive.answer(&asked);
+        (answer.sessions.unwrap().len(), begun.elapsed())
+    };
+    let (found, took) = request(None);
+    assert_eq!(found, 50);
+    // What none has: as many are looked at as one request may.
+    let (found, sought) = request(Some("none has this"));
+    assert_eq!(found, 0);
+    drop(archive);
     let begun = Instant::now();
     let (journal, _) = Journal::open(folder.path(), Options::default()).unwrap();
     let opened = begun.elapsed();
     drop(journal);
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     println!(
-        "first page of {STORED} sessions: {:.2} ms (must 20); opening that journal {:.0} ms",
+        "first page of {STORED} sessions: {:.2} ms (must 20); a request that finds nothing {:.2} ms; opening that \
+         journal {:.0} ms",
         ms(took),
+        ms(sought),
         ms(opened)
     );
 }

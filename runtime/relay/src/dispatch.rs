@@ -29,7 +29,7 @@ use crate::{
     RelayOptions,
     counters::{Count, LiveCounters},
     directory::{self, Figures},
-    journaled::{JOURNAL, Journaled, Listeners},
+    journaled::{self, JOURNAL, Journaled, Listeners},
     session::{Common, HubSession, NewSession},
     upstream::{Gate, Upstream},
 };
@@ -259,8 +259,7 @@ impl Dispatch {
             .or_else(|| self.host.default_agent().map(str::to_owned))
             .unwrap_or_default();
         let served = start.protocol.is_none_or(|version| version >= PROTOCOL);
-        let knows_journal = start.extensions.iter().flatten().any(|name| name == JOURNAL);
-        if knows_journal && served && self.journaled.is_some() {
+        if journaled::is_asked_for(start.extensions.as_deref()) && served && self.journaled.is_some() {
             return self.open_journaled(&id, &agent, *start, meta, agreed);
         }
         let max_line = line_limit(start.max_line.filter(|_| !agreed.is_empty()));
@@ -379,9 +378,13 @@ impl Dispatch {
             HostBody::Ping(ping) => Pong { nonce: ping.nonce }.into(),
             HostBody::AgentsList(list) => return self.list_agents(list),
             HostBody::SessionsList(list) => {
+                let asks = journaled::is_asked_for(list.extensions.as_deref());
+                if let Some(journaled) = self.journaled.as_mut().filter(|_| asks) {
+                    return journaled.list(list);
+                }
                 let error =
                     Some("not supported: this relay does not list the sessions of its agents".to_owned());
-                SessionsListResult { request_id: list.request_id, entries: None, error }.into()
+                SessionsListResult { error, ..SessionsListResult::to(list.request_id) }.into()
             }
             _ => return,
         };

@@ -8,8 +8,9 @@ use tokio::{
 };
 use trunkline_pipe::{Class, Flow};
 use trunkline_protocol::{
-    AttachRefusal, HostBody, HostMessage, HubBody, HubMessage, Meta, RelayBody, RelayMessage, SessionAttach,
-    SessionHistory, SessionId, SessionRefused, SessionStart,
+    AdapterBody, AdapterMessage, AttachRefusal, HostBody, HostMessage, HubBody, HubMessage, Meta, RelayBody,
+    RelayMessage, SessionAttach, SessionHistory, SessionId, SessionRefused, SessionStart, SessionsList,
+    SessionsListResult,
 };
 use trunkline_sessions::{Heard, Listener, Sessions, StartError, ends};
 
@@ -18,11 +19,19 @@ use crate::upstream::{Outlet, Upstream};
 /// The name of the extension.
 pub(crate) const JOURNAL: &str = "journal";
 
+/// Whether a hub asks for the journal ([journal.1]).
+pub(crate) fn is_asked_for(extensions: Option<&[String]>) -> bool {
+    extensions.into_iter().flatten().any(|name| name == JOURNAL)
+}
+
 /// How many messages wait for the task of a listener.
 const INBOX: usize = 64;
 
-/// How many answers to `session.history` are on their way.
-const HISTORIES: usize = 16;
+/// How many answers to `session.history` and `sessions.list` are on their way.
+const ANSWERS: usize = 16;
+
+/// What a request gets that comes while there are so many.
+const BUSY: &str = "too many wait already; ask again when one is answered";
 
 /// The sessions of the journal that a hub has on one pipe.
 pub(crate) struct Journaled {
@@ -107,8 +116,7 @@ impl Journaled {
             }
             HubBody::SessionHistory(asked) => self.history(id, asked),
         }
-        // Those that have ended are forgotten.
-        while self.listeners.tasks.try_join_next().is_some() {}
+        self.listeners.forget_ended();
     }
 
     /// Hands a message of the hub to its session.
@@ -168,13 +176,33 @@ impl Journaled {
         });
     }
 
+    /// Whether so many answers are on their way that no more are begun.
+    fn is_busy(&self) -> bool {
+        self.listeners.tasks.len() > self.links.len() + ANSWERS
+    }
+
+    /// Answers with the sessions of the journal ([journal.12]).
+    pub(crate) fn list(&mut self, asked: SessionsList) {
+        self.listeners.forget_ended();
+        if self.is_busy() {
+            let error = Some(BUSY.to_owned());
+            let refused = SessionsListResult { error, ..SessionsListResult::to(asked.request_id) };
+            return self.upstream.put_control(&of_pipe(refused));
+        }
+        let (sessions, upstream) = (self.sessions.clone(), self.upstream.clone());
+        self.listeners.tasks.spawn(async move {
+            let result = sessions.list(asked).await;
+            upstream.put_control(&of_pipe(result));
+        });
+    }
+
     fn history(&mut self, id: SessionId, asked: SessionHistory) {
-        if self.listeners.tasks.len() > self.links.len() + HISTORIES {
+        if self.is_busy() {
             let refused = trunkline_protocol::SessionHistoryResult {
                 request_id: asked.request_id,
                 entries: None,
                 next: None,
-                error: Some("too many wait already; ask again when one is answered".to_owned()),
+                error: Some(BUSY.to_owned()),
             };
             return self.tell(&id, refused);
         }
@@ -207,6 +235,10 @@ impl Journaled {
 }
 
 impl Listeners {
+    fn forget_ended(&mut self) {
+        while self.tasks.try_join_next().is_some() {}
+    }
+
     /// Has each leave its session once that has all that the hub said.
     pub(crate) fn detach(&self) {
         self.detached.send_replace(true);
@@ -216,6 +248,10 @@ impl Listeners {
     pub(crate) async fn join(&mut self) {
         while self.tasks.join_next().await.is_some() {}
     }
+}
+
+fn of_pipe(result: SessionsListResult) -> Vec<u8> {
+    AdapterMessage::new(SessionId::none(), AdapterBody::from(result)).to_line()
 }
 
 impl Link {

@@ -4,9 +4,9 @@ use std::{path::Path, time::SystemTime};
 
 use serde::Serialize;
 use trunkline_journal::{Journal, OpenError, Position, ReadError, Reader, SessionKey};
-use trunkline_protocol::SessionId;
+use trunkline_protocol::{SessionId, SessionsList, SessionsListResult};
 
-use crate::facts::Facts;
+use crate::{facts::Facts, list};
 
 /// A journal that is looked at, as it is at this moment.
 #[derive(Debug)]
@@ -62,6 +62,12 @@ impl Archive {
             }
         }
         Ok(summaries)
+    }
+
+    /// Answers a `sessions.list` ([journal.12]), as a host with this journal would: no session runs.
+    #[must_use]
+    pub fn answer(&self, asked: &SessionsList) -> SessionsListResult {
+        list::answer(&self.journal, &(), asked)
     }
 
     /// One session; `None` where there is none of this id.

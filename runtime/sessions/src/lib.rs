@@ -15,10 +15,12 @@
 
 #![forbid(unsafe_code)]
 
+mod activity;
 mod archive;
 pub mod ends;
 mod facts;
 mod inputs;
+mod list;
 mod listener;
 mod live;
 mod open;

@@ -51,6 +51,7 @@ use self::{
     stall::{LOOK, Stall},
 };
 use crate::{
+    activity::Shown,
     ends,
     facts::Facts,
     inputs::Inputs,
@@ -170,6 +171,8 @@ pub(crate) struct Live {
     /// What the hub gave that is not stored: environment and MCP servers.
     secrets: Option<Box<SessionStart>>,
     tail: Arc<Tail>,
+    /// What it does, for those who list it.
+    shown: Shown,
     recorder: Recorder<Then>,
     /// The host's session, while the agent has one.
     session: Option<Session>,
@@ -232,7 +235,7 @@ impl Live {
     pub(crate) fn new(new: NewLive) -> Self {
         let NewLive { host, journal, key, id, facts, tail, session, secrets } = new;
         let recorder = Recorder::new(journal.clone(), key, id.clone(), tail.clone());
-        Self {
+        let live = Self {
             host,
             _held: journal.hold(key),
             journal,
@@ -241,6 +244,7 @@ impl Live {
             facts,
             secrets,
             tail,
+            shown: Shown::new(),
             recorder,
             session,
             listeners: HashMap::new(),
@@ -261,7 +265,18 @@ impl Live {
             facts_due: None,
             idle_since: Some(Instant::now()),
             ending: Vec::new(),
-        }
+        };
+        live.show();
+        live
+    }
+
+    /// Where it says what it does.
+    pub(crate) fn shown(&self) -> Shown {
+        self.shown.clone()
+    }
+
+    fn show(&self) {
+        self.shown.set(self.state(), self.facts.title.as_deref(), self.facts.open.turns.len());
     }
 
     /// Serves the session until it may leave the memory, or the host ends.
@@ -271,6 +286,8 @@ impl Live {
             self.note(None, opened, None);
         }
         loop {
+            // Who has heard an entry finds in a list what follows from it.
+            self.show();
             self.recorder.flush();
             match self.step(&mut inbox).await {
                 Step::Command(Some(Command::End(done))) => {
@@ -445,18 +462,21 @@ impl Live {
             && self.ordered.is_empty()
     }
 
-    /// What the session does now.
-    fn now(&self) -> Now {
-        let state = match (&self.session, &self.running) {
+    fn state(&self) -> SessionState {
+        match (&self.session, &self.running) {
             _ if self.facts.is_closed => SessionState::Closed,
             (_, Some(_)) => SessionState::Running,
             (Some(_), None) => SessionState::Idle,
             (None, None) => SessionState::Detached,
-        };
+        }
+    }
+
+    /// What the session does now.
+    fn now(&self) -> Now {
         let open = &self.facts.open;
         let is_running = |turn: &TurnId| self.running.as_ref() == Some(turn);
         Now {
-            state,
+            state: self.state(),
             running: self.running.clone(),
             queued: open
                 .turns

@@ -18,12 +18,15 @@ use trunkline_host::{EventDelivery, Host, SessionOptions};
 use trunkline_journal::{Damaged, Journal, NotStored, OpenError, Options, SessionKey};
 use trunkline_protocol::{
     AttachRefusal, Json, Meta, OnSlow, Role, SessionAttach, SessionAttached, SessionClosed, SessionHistory,
-    SessionHistoryResult, SessionId, SessionRefused, SessionStart,
+    SessionHistoryResult, SessionId, SessionRefused, SessionStart, SessionState, SessionsList,
+    SessionsListResult,
 };
 
 use crate::{
+    activity::{Activity, Shown},
     ends,
     facts::Facts,
+    list::{self, InMemory},
     listener::Listener,
     live::{ANSWERS, Command, INBOX, Joined, Live, NewLive, Now, name},
     recovery,
@@ -59,6 +62,7 @@ struct Registry {
 struct Handle {
     key: SessionKey,
     tail: Arc<Tail>,
+    shown: Shown,
     commands: mpsc::Sender<Command>,
 }
 
@@ -74,6 +78,18 @@ pub enum StartError {
 impl Shared {
     fn registry(&self) -> MutexGuard<'_, Registry> {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl InMemory for Shared {
+    fn activity(&self, id: &str) -> Option<Activity> {
+        self.registry().live.get(id).map(|handle| handle.shown.get())
+    }
+
+    fn in_state(&self, state: SessionState) -> Vec<SessionKey> {
+        let registry = self.registry();
+        let those = registry.live.values().filter(|handle| handle.shown.state() == state);
+        those.map(|handle| handle.key).collect()
     }
 }
 
@@ -173,12 +189,13 @@ impl Sessions {
             return None;
         }
         let (commands, inbox) = mpsc::channel(INBOX);
-        let handle = Handle { key: new.key, tail: new.tail.clone(), commands };
-        registry.live.insert(new.id.clone(), handle.clone());
-        let (shared, id, sender) =
-            (Arc::downgrade(&self.shared), new.id.clone(), handle.commands.downgrade());
+        let (key, id, tail) = (new.key, new.id.clone(), new.tail.clone());
+        let live = Live::new(new);
+        let handle = Handle { key, tail, shown: live.shown(), commands };
+        registry.live.insert(id.clone(), handle.clone());
+        let (shared, sender) = (Arc::downgrade(&self.shared), handle.commands.downgrade());
         registry.tasks.spawn(async move {
-            Live::new(new).run(inbox).await;
+            live.run(inbox).await;
             let Some(shared) = shared.upgrade() else { return };
             let mut registry = shared.registry();
             let is_own = registry
@@ -379,6 +396,16 @@ impl Sessions {
         let last = self.shared.journal.known(key).map_or(0, |known| known.last);
         let next = (position <= last.min(to)).then_some(position);
         result(Some(entries), next, None)
+    }
+
+    /// Answers a `sessions.list` of the journal ([journal.12]). Loads no session.
+    pub async fn list(&self, asked: SessionsList) -> SessionsListResult {
+        let shared = self.shared.clone();
+        let failed = SessionsListResult::to(asked.request_id.clone());
+        let answered = tokio::task::spawn_blocking(move || list::answer(&shared.journal, &*shared, &asked));
+        answered
+            .await
+            .unwrap_or_else(|_| SessionsListResult { error: Some("the host ends".to_owned()), ..failed })
     }
 
     /// Removes a session: nothing of it can be read any more.

@@ -5,8 +5,9 @@ use super::super::extension::Extension::{
 };
 use super::Kind::{Any, Bool, Id, Int, List, Map, Number, Object, OneOf, Path, Strings, Text, Time, Uint};
 use super::{
-    CAPABILITIES, CATEGORY, COMMANDS, DIFF, ERROR, Field, Gate, HEALTH, MODELS, OF_USAGE, OPEN_SESSIONS,
-    REASON, Table, core, joined, of, optional, owed, pipe, required, with, written,
+    CAPABILITIES, CATEGORY, COMMANDS, DIFF, ERROR, Field, Gate, HEALTH, LISTED_SESSIONS, MODELS, OF_USAGE,
+    OPEN_SESSIONS, REASON, SESSION_STATE, Table, core, joined, of, optional, owed, pipe, required, with,
+    written,
 };
 use crate::clauses::Side::{Adapter, Host};
 
@@ -309,7 +310,18 @@ pub(crate) const TABLES: &[Table] = &[
         Gate::One(Resume),
         "sessions.list",
         Host,
-        &[required("request_id", Id), optional("cwd", Text), optional("limit", Uint)],
+        &[
+            required("request_id", Id),
+            optional("cwd", Text),
+            optional("limit", Uint),
+            // To a relay that keeps a journal (section 13).
+            optional("extensions", Strings),
+            optional("id", Text),
+            optional("agent_id", Text),
+            optional("state", SESSION_STATE),
+            optional("text", Text),
+            optional("cursor", Text),
+        ],
     ),
     pipe(
         Gate::One(Resume),
@@ -328,6 +340,8 @@ pub(crate) const TABLES: &[Table] = &[
                     optional("updated_at", Time),
                 ]),
             ),
+            optional("sessions", LISTED_SESSIONS),
+            optional("next", Text),
             optional("error", Text),
         ],
     ),

@@ -14,6 +14,7 @@ mod hub;
 mod journal;
 mod journal_again;
 mod large;
+mod listed;
 mod pipe;
 mod requests;
 mod sessions;

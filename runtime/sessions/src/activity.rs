@@ -1,0 +1,44 @@
+//! What a session in memory does, for those who list it: its task writes it down, others read it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use trunkline_protocol::SessionState;
+
+/// What a session does. The rest of what a list says stands in the journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Activity {
+    pub(crate) state: SessionState,
+    pub(crate) title: Option<String>,
+    pub(crate) open_turns: usize,
+}
+
+/// Where the task of a session says so. Clones are the same.
+#[derive(Debug, Clone)]
+pub(crate) struct Shown(Arc<Mutex<Activity>>);
+
+impl Shown {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Mutex::new(Activity { state: SessionState::Detached, title: None, open_turns: 0 })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Activity> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn state(&self) -> SessionState {
+        self.lock().state
+    }
+
+    pub(crate) fn get(&self) -> Activity {
+        self.lock().clone()
+    }
+
+    /// Says what the session does now. Allocates only where the title has changed.
+    pub(crate) fn set(&self, state: SessionState, title: Option<&str>, open_turns: usize) {
+        let mut shown = self.lock();
+        (shown.state, shown.open_turns) = (state, open_turns);
+        if shown.title.as_deref() != title {
+            shown.title = title.map(str::to_owned);
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! The sessions of a journal, found and listed page by page ([journal.12]).
+//!
+//! A page is read from the index of the journal and the facts of those sessions that it looks at, never of all. What a
+//! session in memory does comes from its task.
+
+use std::{collections::VecDeque, time::SystemTime};
+
+use trunkline_journal::{Journal, Listed, Position, ReadError, SessionKey};
+use trunkline_protocol::{ListedSession, SessionState, SessionsList, SessionsListResult};
+
+use crate::{activity::Activity, facts::Facts};
+
+/// How many sessions a page has, unless the request says otherwise, and at most.
+const PAGE: usize = 50;
+const LONGEST: usize = 1000;
+
+/// How many sessions one request looks at, whatever its filters are.
+const LOOKED_AT: usize = 2000;
+
+/// How many are taken from the index at once.
+const CHUNK: usize = 128;
+
+/// What the sessions of one answer take at most, in bytes, so that its line stays below 1 MiB.
+const BYTES: usize = 896 * 1024;
+
+/// The longest directory that is listed, in bytes: Linux opens none that is longer.
+const DIRECTORY: usize = 4096;
+
+/// The sessions that are in memory.
+pub(crate) trait InMemory {
+    /// What the session of this id does; `None` where it is not in memory.
+    fn activity(&self, id: &str) -> Option<Activity>;
+
+    /// Those that do this.
+    fn in_state(&self, state: SessionState) -> Vec<SessionKey>;
+}
+
+/// Of a journal that is looked at beside its host, or without one: no session is in memory.
+impl InMemory for () {
+    fn activity(&self, _: &str) -> Option<Activity> {
+        None
+    }
+
+    fn in_state(&self, _: SessionState) -> Vec<SessionKey> {
+        Vec::new()
+    }
+}
+
+/// Why a list was not answered.
+#[derive(Debug, thiserror::Error)]
+enum ListError {
+    #[error("the cursor {0:?} is not the `next` of an answer; leave it out to begin at the first page")]
+    Cursor(String),
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+/// Answers a request. Blocks for reads of the disk.
+pub(crate) fn answer(journal: &Journal, memory: &impl InMemory, asked: &SessionsList) -> SessionsListResult {
+    let result = SessionsListResult::to(asked.request_id.clone());
+    match page(journal, memory, asked) {
+        Ok((sessions, next)) => {
+            SessionsListResult { sessions: Some(sessions), next: next.map(cursor_of), ..result }
+        }
+        Err(error) => SessionsListResult { error: Some(error.to_string()), ..result },
+    }
+}
+
+type Page = (Vec<ListedSession>, Option<Position>);
+
+fn page(journal: &Journal, memory: &impl InMemory, asked: &SessionsList) -> Result<Page, ListError> {
+    let behind = match &asked.cursor {
+        Some(cursor) => Some(position_of(cursor).ok_or_else(|| ListError::Cursor(cursor.clone()))?),
+        None => None,
+    };
+    let limit = asked.limit.map_or(PAGE, |limit| usize::try_from(limit).unwrap_or(LONGEST).min(LONGEST));
+    let wanted = Wanted { asked, text: asked.text.as_ref().map(|text| text.to_lowercase()) };
+    let (mut found, mut bytes, mut last) = (Vec::new(), 0, behind);
+    for (looked_at, listed) in Candidates::of(journal, memory, asked, behind).enumerate() {
+        if looked_at == LOOKED_AT {
+            return Ok((found, last));
+        }
+        if let Some(one) = wanted.read(journal, memory, &listed)? {
+            bytes += serde_json::to_vec(&one).map_or(0, |line| line.len() + 1);
+            if found.len() == limit || bytes > BYTES {
+                return Ok((found, last));
+            }
+            found.push(one);
+        }
+        last = Some(listed.position);
+    }
+    Ok((found, None))
+}
+
+/// The sessions that may be wanted, the last active first.
+struct Candidates<'a> {
+    journal: &'a Journal,
+    behind: Option<Position>,
+    chunk: VecDeque<Listed>,
+    /// Whether there are none behind the chunk.
+    is_last: bool,
+}
+
+impl<'a> Candidates<'a> {
+    fn of(
+        journal: &'a Journal,
+        memory: &impl InMemory,
+        asked: &SessionsList,
+        behind: Option<Position>,
+    ) -> Self {
+        let few = match (&asked.id, asked.state) {
+            (Some(id), _) => Some(Vec::from_iter(journal.find(id))),
+            // Only one in memory does this.
+            (None, Some(state @ (SessionState::Running | SessionState::Idle))) => {
+                Some(memory.in_state(state))
+            }
+            (None, _) => None,
+        };
+        let is_last = few.is_some();
+        let mut chunk: Vec<_> =
+            few.into_iter().flatten().filter_map(|session| journal.listed(session)).collect();
+        chunk.retain(|listed| behind.is_none_or(|behind| listed.position < behind));
+        chunk.sort_unstable_by_key(|listed| std::cmp::Reverse(listed.position));
+        Self { journal, behind, chunk: chunk.into(), is_last }
+    }
+}
+
+impl Iterator for Candidates<'_> {
+    type Item = Listed;
+
+    fn next(&mut self) -> Option<Listed> {
+        if self.chunk.is_empty() && !self.is_last {
+            self.chunk = self.journal.list(self.behind, CHUNK).into();
+            self.is_last = self.chunk.len() < CHUNK;
+            self.behind = self.chunk.back().map(|listed| listed.position).or(self.behind);
+        }
+        self.chunk.pop_front()
+    }
+}
+
+/// Which sessions are wanted.
+struct Wanted<'a> {
+    asked: &'a SessionsList,
+    /// The text in small letters.
+    text: Option<String>,
+}
+
+impl Wanted<'_> {
+    /// What the list says of a session, where it is wanted. Without facts it cannot be named; a check of the journal does.
+    fn read(
+        &self,
+        journal: &Journal,
+        memory: &impl InMemory,
+        listed: &Listed,
+    ) -> Result<Option<ListedSession>, ReadError> {
+        let Some(mut facts) = journal.facts(listed.key)?.and_then(|bytes| Facts::of_bytes(&bytes)) else {
+            return Ok(None);
+        };
+        let asked = self.asked;
+        if asked.id.as_ref().is_some_and(|id| facts.id != *id)
+            || asked.agent_id.as_ref().is_some_and(|agent| facts.agent != *agent)
+        {
+            return Ok(None);
+        }
+        let activity = match memory.activity(&facts.id) {
+            Some(activity) => activity,
+            None => {
+                // Where a host was killed its last entries stand behind the facts.
+                if facts.last < listed.known.last {
+                    match Facts::read(journal, listed.key)? {
+                        Some(read) => facts = read,
+                        None => return Ok(None),
+                    }
+                }
+                Activity {
+                    state: if facts.is_closed { SessionState::Closed } else { SessionState::Detached },
+                    title: facts.title.take(),
+                    open_turns: facts.open.turns.len(),
+                }
+            }
+        };
+        if asked.state.is_some_and(|state| activity.state != state)
+            || self.text.as_ref().is_some_and(|text| !has(text, activity.title.as_deref(), &facts.id))
+        {
+            return Ok(None);
+        }
+        let cwd = facts.cwd();
+        if asked.cwd.is_some() && asked.cwd != cwd {
+            return Ok(None);
+        }
+        Ok(Some(ListedSession {
+            session_id: facts.id,
+            agent_id: facts.agent,
+            title: activity.title,
+            state: Some(activity.state),
+            cwd: cwd.filter(|cwd| cwd.len() <= DIRECTORY),
+            created: Some(facts.created),
+            active: Some(moment(listed.known.active)),
+            entries: Some(listed.known.last),
+            bytes: Some(listed.known.bytes),
+            open_turns: Some(activity.open_turns as u64),
+        }))
+    }
+}
+
+/// Whether title or id have a text, which is in small letters.
+fn has(text: &str, title: Option<&str>, id: &str) -> bool {
+    title.is_some_and(|title| title.to_lowercase().contains(text)) || id.to_lowercase().contains(text)
+}
+
+fn moment(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string()
+}
+
+fn cursor_of(position: Position) -> String {
+    let (time, key) = position.to_numbers();
+    format!("{time:x}-{key:x}")
+}
+
+fn position_of(cursor: &str) -> Option<Position> {
+    let (time, key) = cursor.split_once('-')?;
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    Some(Position::of_numbers((number(time)?, number(key)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use tempfile::TempDir;
+    use trunkline_journal::{Options, Settled};
+    use trunkline_protocol::{AdapterBody, AdapterMessage, RequestId, SessionId, SessionStart};
+
+    use super::*;
+
+    /// No session is in memory; those that are looked at are counted.
+    #[derive(Default)]
+    struct Counted(Cell<usize>);
+
+    impl InMemory for Counted {
+        fn activity(&self, _: &str) -> Option<Activity> {
+            self.0.set(self.0.get() + 1);
+            None
+        }
+
+        fn in_state(&self, _: SessionState) -> Vec<SessionKey> {
+            Vec::new()
+        }
+    }
+
+    /// A journal of so many sessions, `s-0` on, of agents `a-0` to `a-9` in turns, in this directory.
+    fn stored(count: usize, cwd: &str) -> (TempDir, Journal) {
+        let folder = tempfile::tempdir().unwrap();
+        let (journal, _) = Journal::open(folder.path(), Options::default()).unwrap();
+        let mut last = None;
+        for number in 0..count {
+            let id = SessionId::new(format!("s-{number}")).unwrap();
+            let start = SessionStart { cwd: Some(cwd.to_owned()), ..SessionStart::default() };
+            let mut facts = Facts::new(&id, &format!("a-{}", number % 10), &start, None);
+            facts.title = Some(format!("Title {number}."));
+            let (key, _) = journal.create(id.as_str(), &facts.to_bytes()).unwrap();
+            last = Some(journal.put_facts(key, 0, &facts.to_bytes(), Settled::Yes));
+        }
+        journal.wait(&last.unwrap()).unwrap();
+        (folder, journal)
+    }
+
+    fn asked() -> SessionsList {
+        SessionsList {
+            request_id: RequestId::new("r").unwrap(),
+            cwd: None,
+            limit: None,
+            extensions: None,
+            id: None,
+            agent_id: None,
+            state: None,
+            text: None,
+            cursor: None,
+        }
+    }
+
+    /// All pages of a request: the ids, how many pages there were, and how many sessions the first looked at.
+    fn pages(journal: &Journal, mut asked: SessionsList) -> (Vec<String>, usize, usize) {
+        let (mut ids, mut pages, mut first) = (Vec::new(), 0, 0);
+        loop {
+            let counted = Counted::default();
+            let answer = answer(journal, &counted, &asked);
+            assert_eq!(answer.error, None);
+            let line = AdapterMessage::new(SessionId::none(), AdapterBody::from(answer.clone())).to_line();
+            assert!(line.len() <= 1024 * 1024, "{} bytes", line.len());
+            ids.extend(answer.sessions.unwrap().into_iter().map(|one| one.session_id));
+            pages += 1;
+            first = if pages == 1 { counted.0.get() } else { first };
+            asked.cursor = answer.next;
+            if asked.cursor.is_none() {
+                return (ids, pages, first);
+            }
+        }
+    }
+
+    #[test]
+    fn a_request_looks_at_a_bounded_number_of_sessions() {
+        let count = LOOKED_AT + 500;
+        let (_folder, journal) = stored(count, "/");
+        let numbers = |ids: &[String]| {
+            let mut numbers: Vec<usize> = ids.iter().map(|id| id[2..].parse().unwrap()).collect();
+            numbers.sort_unstable();
+            numbers
+        };
+        // The first page reads itself, and one more to learn whether there is a next one.
+        let (ids, paged, first) = pages(&journal, asked());
+        assert_eq!((paged, first), (count / PAGE, PAGE + 1));
+        assert_eq!(numbers(&ids), (0..count).collect::<Vec<_>>(), "each comes once");
+
+        let longest = SessionsList { limit: Some(u32::MAX), ..asked() };
+        assert_eq!(pages(&journal, longest).1, count.div_ceil(LONGEST));
+
+        // What only few have is looked for in several requests, of which the first find nothing.
+        for (rare, found) in [("title 0.", vec![0]), ("S-2499", vec![2499]), ("nothing has this", vec![])] {
+            let rare = SessionsList { text: Some(rare.to_owned()), ..asked() };
+            let (ids, paged, first) = pages(&journal, rare);
+            assert_eq!((numbers(&ids), paged, first), (found, 2, LOOKED_AT));
+        }
+        let agent = SessionsList { agent_id: Some("a-3".to_owned()), ..asked() };
+        assert_eq!(numbers(&pages(&journal, agent).0), (3..count).step_by(10).collect::<Vec<_>>());
+
+        // One session is found by its id, and what only a session in memory does is not looked for on disk.
+        let one = SessionsList { id: Some("s-77".to_owned()), ..asked() };
+        assert_eq!(pages(&journal, one), (vec!["s-77".to_owned()], 1, 1));
+        for (cwd, found) in [("/", count), ("/srv", 0)] {
+            let there = SessionsList { cwd: Some(cwd.to_owned()), ..asked() };
+            assert_eq!(pages(&journal, there).0.len(), found);
+        }
+        let running = SessionsList { state: Some(SessionState::Running), ..asked() };
+        assert_eq!(pages(&journal, running), (vec![], 1, 0));
+    }
+
+    #[test]
+    fn an_answer_stays_below_a_mebibyte() {
+        // Each byte of these takes six on the wire.
+        let (_folder, journal) = stored(500, &"\u{1}".repeat(DIRECTORY));
+        let (ids, paged, _) = pages(&journal, SessionsList { limit: Some(500), ..asked() });
+        assert_eq!(ids.len(), 500);
+        assert!(paged > 10, "{paged} pages");
+        let (_folder, journal) = stored(1, &"\u{1}".repeat(DIRECTORY + 1));
+        assert_eq!(answer(&journal, &(), &asked()).sessions.unwrap()[0].cwd, None);
+    }
+}
