@@ -16,6 +16,8 @@ mod files;
 mod inputs;
 mod requests;
 mod stall;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use self::commands::name;
 
@@ -128,10 +130,10 @@ enum Then {
     Send(TurnId, Input),
     /// An addition to the running turn goes to the agent.
     Steer(Input),
-    /// A permission is answered.
-    Decide(Permission, PermissionResponse),
-    /// A question is answered.
-    Reply(Question, InputResponse),
+    /// A permission of this turn is answered.
+    Decide(Option<TurnId>, Permission, PermissionResponse),
+    /// A question of this turn is answered.
+    Reply(Option<TurnId>, Question, InputResponse),
     /// A listener gets an answer of its own.
     Tell(ListenerNo, Vec<u8>),
 }
@@ -380,8 +382,8 @@ impl Live {
                 (Ok(()), Then::Tell(listener, line)) => self.tell_line(listener, line),
                 (Ok(()), Then::Send(turn, input)) => self.send(turn, input),
                 (Ok(()), Then::Steer(input)) => self.steer_now(input),
-                (Ok(()), Then::Decide(permission, response)) => permission.respond(response),
-                (Ok(()), Then::Reply(question, response)) => match response.values {
+                (Ok(()), Then::Decide(_, permission, response)) => permission.respond(response),
+                (Ok(()), Then::Reply(_, question, response)) => match response.values {
                     Some(values) if response.cancelled != Some(true) => question.answer(values),
                     _ => question.cancel(),
                 },

@@ -80,7 +80,10 @@ impl Live {
             return self.end_turn(turn, ends::stopped(reason, Delivered::No), None);
         }
         match (&self.session, self.no) {
-            (Some(session), Some(no)) => session.stop_turn(no, reason),
+            (Some(session), Some(no)) => {
+                session.stop_turn(no, reason);
+                self.revoke(Some(&turn), reason);
+            }
             // It waits for the store; a stop does not.
             _ => self.stopped = Some(reason),
         }
@@ -89,6 +92,7 @@ impl Live {
     /// The session ends for all: it can be read, and takes nothing more.
     fn close(&mut self) {
         self.facts.is_closed = true;
+        self.revoke(None, StopReason::Stopped);
         while let Some(at) = self.ordered.iter().position(|ordered| matches!(ordered, Ordered::Input(..))) {
             if let Some(Ordered::Input(turn, _)) = self.ordered.remove(at) {
                 self.say(Some(turn), ends::stopped(StopReason::User, Delivered::No), None);
@@ -111,6 +115,7 @@ impl Live {
     pub(super) fn stop_for_good(&mut self) {
         self.keeping = None;
         self.pending.clear();
+        self.revoke(None, StopReason::Shutdown);
         let open = std::mem::take(&mut self.facts.open);
         recovery::close(open, &mut self.recorder, "the host ends", |delivered| {
             ends::stopped(StopReason::Shutdown, delivered)

@@ -2,11 +2,11 @@
 
 use trunkline_host::{Event, EventKind, SessionEnd, TurnEnd, TurnNo, TurnScope};
 use trunkline_protocol::{
-    Category, ClosedReason, Context, ErrorEvent, Fact, HostFact, Meta, RequestDecided, SessionClosed,
-    SessionInfo, StopReason, TurnComplete, TurnId,
+    Category, ClosedReason, Context, ErrorEvent, Fact, HostFact, Meta, SessionClosed, SessionInfo,
+    StopReason, TurnComplete, TurnId,
 };
 
-use super::{Live, Pending, REMEMBERED, requests::bare};
+use super::{Live, Pending, REMEMBERED};
 use crate::ends;
 
 impl Live {
@@ -35,12 +35,7 @@ impl Live {
                 self.pending.insert(request.request_id.clone(), Pending::Question(question));
                 self.say(turn, Box::new(request), meta);
             }
-            EventKind::Withdrawn { request_id, reason } => {
-                self.pending.remove(&request_id);
-                let decided =
-                    RequestDecided { cancelled: Some(true), reason: Some(reason), ..bare(&request_id) };
-                self.note(turn, decided, meta);
-            }
+            EventKind::Withdrawn { request_id, reason } => self.withdrawn(&request_id, reason, turn, meta),
             EventKind::Error(error) if error.category == Some(Category::ProcessExit) => {
                 self.process_ended(error, meta)
             }
@@ -110,6 +105,7 @@ impl Live {
     pub(super) fn session_ended(&mut self, closed: SessionClosed) {
         self.session = None;
         self.no = None;
+        self.revoke(None, StopReason::Shutdown);
         let reason = closed.reason;
         if let Some(turn) = self.running.take() {
             self.end_turn(turn, ends::never_sent(&closed), None);

@@ -1,8 +1,12 @@
 //! Requests of the agent: the first answer decides, and a later one learns of it ([journal.6]).
+//!
+//! An answer is stored before the agent has it. If the request is settled in between, by a stop say, the agent does not
+//! get the answer, and a further decision in the journal says so.
 
 use trunkline_host::Permission;
 use trunkline_protocol::{
-    InputResponse, Json, PermissionResponse, RelayBody, RequestDecided, RequestId, StopReason,
+    InputResponse, Json, Meta, PermissionResponse, RelayBody, RequestDecided, RequestId, StopReason, TurnId,
+    rules::approves,
 };
 
 use super::{Live, Pending, Then, name};
@@ -12,8 +16,11 @@ impl Live {
     pub(super) fn permission(&mut self, by: ListenerNo, response: PermissionResponse) {
         match self.pending.remove(&response.request_id) {
             Some(Pending::Permission(permission)) => {
+                // As the host judges it: an option that contradicts the approval denies ([ext.5]).
+                let offered = permission.request().options.as_deref().unwrap_or_default();
+                let approved = approves(response.approved, response.option_id.as_deref(), offered);
                 let decided = RequestDecided {
-                    approved: Some(response.approved),
+                    approved: Some(approved),
                     option_id: response.option_id.clone(),
                     reason: response.reason,
                     ..decided(&response.request_id, by)
@@ -31,9 +38,11 @@ impl Live {
     }
 
     fn decide(&mut self, decided: RequestDecided, permission: Permission, response: PermissionResponse) {
+        let turn = self.asked_in(&decided.request_id);
+        let is_approved = decided.approved == Some(true);
         self.note(self.running.clone(), decided, None);
-        if response.approved {
-            self.recorder.then(Then::Decide(permission, response));
+        if is_approved {
+            self.recorder.then(Then::Decide(turn, permission, response));
         } else {
             // A denial waits for no store.
             permission.respond(response);
@@ -58,8 +67,9 @@ impl Live {
                     cancelled: response.cancelled,
                     ..decided(&response.request_id, by)
                 };
+                let turn = self.asked_in(&decided.request_id);
                 self.note(self.running.clone(), decided, None);
-                self.recorder.then(Then::Reply(question, response));
+                self.recorder.then(Then::Reply(turn, question, response));
             }
             Some(Pending::Permission(permission)) => {
                 let decided = RequestDecided { approved: Some(false), ..decided(&response.request_id, by) };
@@ -72,17 +82,77 @@ impl Live {
 
     /// Tells one who answers too late what was decided before, and by whom.
     fn tell_decided(&mut self, by: ListenerNo, request_id: &RequestId) {
-        if let Some(decided) = self.decided.iter().find(|decided| decided.request_id == *request_id).cloned()
-        {
+        if let Some(decided) = self.last_decision(request_id).cloned() {
             let told = self.line(None, RelayBody::from(decided));
             // The decision may not be stored yet.
             self.recorder.then(Then::Tell(by, told));
         }
     }
 
+    fn last_decision(&self, request_id: &RequestId) -> Option<&RequestDecided> {
+        self.decided.iter().rev().find(|decided| decided.request_id == *request_id)
+    }
+
+    /// The turn that an open request was asked in.
+    fn asked_in(&self, request_id: &RequestId) -> Option<TurnId> {
+        let open = self.facts.open.requests.iter().find(|open| open.id.0 == *request_id)?;
+        open.turn.as_ref().map(|turn| turn.0.clone())
+    }
+
+    /// The host settled a request without an answer of ours, which comes too late if it is under way.
+    pub(super) fn withdrawn(
+        &mut self,
+        request_id: &RequestId,
+        reason: StopReason,
+        turn: Option<TurnId>,
+        meta: Option<Meta>,
+    ) {
+        self.pending.remove(request_id);
+        let is_it = |then: &Then| match then {
+            Then::Decide(_, permission, _) => permission.request().request_id == *request_id,
+            Then::Reply(_, question, _) => question.request().request_id == *request_id,
+            Then::Send(..) | Then::Steer(_) | Then::Tell(..) => false,
+        };
+        // Dropped, it answers a request that is settled, which is ignored.
+        self.recorder.take_back(is_it);
+        let is_open = self.facts.open.requests.iter().any(|open| open.id.0 == *request_id);
+        let approved = match self.last_decision(request_id).filter(|_| !is_open) {
+            None => None,
+            Some(decided) if decided.approved == Some(true) => Some(false),
+            Some(decided) if decided.values.is_some() => None,
+            // What is stored is what the agent got.
+            Some(_) => return,
+        };
+        let decided =
+            RequestDecided { approved, cancelled: Some(true), reason: Some(reason), ..bare(request_id) };
+        self.note(turn, decided, meta);
+    }
+
+    /// Takes back the answers of a turn, or of all, that are not stored yet. What stops the turn denies their requests and
+    /// does not wait for the journal ([journal.11]), so that a further decision takes the place of each.
+    pub(super) fn revoke(&mut self, turn: Option<&TurnId>, reason: StopReason) {
+        let is_meant = |of: &Option<TurnId>| turn.is_none() || of.as_ref() == turn;
+        let revoked = self
+            .recorder
+            .take_back(|then| matches!(then, Then::Decide(of, ..) | Then::Reply(of, ..) if is_meant(of)));
+        for then in revoked {
+            let (turn, request_id, approved) = match then {
+                Then::Decide(turn, permission, _) => {
+                    (turn, permission.request().request_id.clone(), Some(false))
+                }
+                Then::Reply(turn, question, _) => (turn, question.request().request_id.clone(), None),
+                Then::Send(..) | Then::Steer(_) | Then::Tell(..) => continue,
+            };
+            let decided =
+                RequestDecided { approved, cancelled: Some(true), reason: Some(reason), ..bare(&request_id) };
+            self.note(turn, decided, None);
+        }
+    }
+
     /// Writes that open requests are settled.
     pub(super) fn settle_all(&mut self, reason: StopReason) {
         self.pending.clear();
+        self.revoke(None, reason);
         for request in std::mem::take(&mut self.facts.open.requests) {
             let decided =
                 RequestDecided { cancelled: Some(true), reason: Some(reason), ..bare(&request.id.0) };
@@ -91,7 +161,7 @@ impl Live {
     }
 }
 
-pub(super) fn bare(request: &RequestId) -> RequestDecided {
+fn bare(request: &RequestId) -> RequestDecided {
     RequestDecided {
         request_id: request.clone(),
         approved: None,

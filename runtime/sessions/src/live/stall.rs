@@ -79,6 +79,9 @@ impl Live {
         }
         if let (Some(session), Some(no)) = (&self.session, self.no) {
             session.stop_turn(no, StopReason::Policy);
+            if let Some(turn) = self.running.clone() {
+                self.revoke(Some(&turn), StopReason::Policy);
+            }
         }
     }
 

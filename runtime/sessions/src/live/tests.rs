@@ -1,0 +1,281 @@
+//! Answers to requests whose agent is stopped before they are stored: each step is taken by hand, so that what comes
+//! first is the test's choice.
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
+use trunkline_host::config::AgentConfig;
+use trunkline_journal::Options;
+
+use super::*;
+
+const HUB: ListenerNo = 1;
+
+/// A session in memory whose turn asks something, and the agent behind it.
+struct World {
+    live: Live,
+    inbox: mpsc::Receiver<Command>,
+    _commands: mpsc::Sender<Command>,
+    answers: mpsc::Receiver<Vec<u8>>,
+    /// What the host writes, and where the agent does.
+    told: BufReader<DuplexStream>,
+    says: DuplexStream,
+    turn: String,
+    _folder: TempDir,
+}
+
+impl World {
+    /// One whose agent asks this.
+    async fn asking(mut request: Value) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (journal, _) = Journal::open(folder.path(), Options::default()).unwrap();
+        let (runs, mut arrived) = mpsc::channel(1);
+        let connect = move || {
+            let (says, read) = tokio::io::duplex(64 * 1024);
+            let (written, told) = tokio::io::duplex(64 * 1024);
+            runs.try_send((says, told)).unwrap();
+            (read, written)
+        };
+        let host =
+            Host::builder().agent_over(AgentConfig::external("scripted", "none"), connect).build().unwrap();
+        let id = SessionId::new("s").unwrap();
+        let start = SessionStart::default();
+        let facts = Facts::new(&id, "scripted", &start, None);
+        let (key, _) = journal.create("s", &facts.to_bytes()).unwrap();
+        let options =
+            SessionOptions { id: Some(id.clone()), start, meta: None, delivery: EventDelivery::Merged };
+        let session = Some(host.open("scripted", options).unwrap());
+        let tail = Arc::new(Tail::new(0));
+        let live = Live::new(NewLive { host, journal, key, id, facts, tail, session, secrets: None });
+        let (commands, inbox) = mpsc::channel(1);
+        let (sender, answers) = mpsc::channel(ANSWERS);
+        let (says, told) = arrived.recv().await.unwrap();
+        let mut world = Self {
+            live,
+            inbox,
+            _commands: commands,
+            answers,
+            told: BufReader::new(told),
+            says,
+            turn: String::new(),
+            _folder: folder,
+        };
+        let joined =
+            Joined { role: Role::Control, secrets: None, answers: sender, joined: oneshot::channel().0 };
+        world.live.take(Command::Joined(HUB, joined)).await;
+        world.agent_hears("session.start").await;
+        let extensions = ["turns", "events", "questions", "control"];
+        world.agent_says(json!({"type": "session.ready", "protocol": 1, "extensions": extensions})).await;
+        world.say(json!({"type": "user.input", "turn_id": "t", "content": "go"})).await;
+        world.until(|live| live.no.is_some()).await;
+        world.turn = world.agent_hears("user.input").await["turn_id"].as_str().unwrap().to_owned();
+        request["turn_id"] = json!(world.turn);
+        world.agent_says(request).await;
+        world.until(|live| !live.pending.is_empty()).await;
+        world
+    }
+
+    async fn asking_permission() -> Self {
+        Self::asking(
+            json!({"type": "permission.request", "request_id": "r", "tool": "Bash", "description": "d",
+            "resource": "ls", "options": [{"id": "no", "label": "No", "kind": "reject_once"}]}),
+        )
+        .await
+    }
+
+    /// The hub says something, which is put into the journal as far as it is an entry.
+    async fn say(&mut self, mut message: Value) {
+        message["session_id"] = json!("s");
+        let message = HostMessage::parse(&message.to_string()).unwrap();
+        self.live.take(Command::Said(HUB, Box::new(message))).await;
+        self.live.recorder.flush();
+    }
+
+    async fn approve(&mut self) {
+        self.say(json!({"type": "permission.response", "request_id": "r", "approved": true})).await;
+    }
+
+    async fn stop(&mut self) {
+        self.say(json!({"type": "stop"})).await;
+    }
+
+    /// Takes all that comes until something holds.
+    async fn until(&mut self, mut holds: impl FnMut(&Live) -> bool) {
+        while !holds(&self.live) {
+            self.live.recorder.flush();
+            let step = soon(self.live.step(&mut self.inbox)).await;
+            self.live.take_step(step).await;
+        }
+    }
+
+    /// Takes nothing but what is stored.
+    async fn until_stored(&mut self) {
+        self.live.recorder.flush();
+        while !self.live.recorder.is_idle() {
+            let stored = soon(self.live.recorder.stored()).await;
+            self.live.stored(stored);
+            self.live.recorder.flush();
+        }
+    }
+
+    /// The host's next event of a request that is settled.
+    async fn withdrawal(&mut self) -> Event {
+        loop {
+            let event = soon(self.live.session.as_ref().unwrap().next_event()).await.unwrap();
+            if matches!(event.kind, trunkline_host::EventKind::Withdrawn { .. }) {
+                return event;
+            }
+        }
+    }
+
+    async fn agent_says(&mut self, mut message: Value) {
+        message["session_id"] = json!("s");
+        self.says.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+    }
+
+    async fn agent_hears(&mut self, kind: &str) -> Value {
+        let mut line = String::new();
+        soon(self.told.read_line(&mut line)).await.unwrap();
+        let message: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(message["type"], kind, "{message}");
+        message
+    }
+
+    /// Ends the turn, and gives the decisions that the journal has: approved, cancelled, reason.
+    async fn decisions(&mut self) -> Vec<[Value; 3]> {
+        self.agent_says(json!({"type": "turn.complete", "turn_id": self.turn, "status": "stopped"})).await;
+        self.until(|live| live.running.is_none()).await;
+        self.stored_decisions().await
+    }
+
+    async fn stored_decisions(&mut self) -> Vec<[Value; 3]> {
+        let entries = self.entries().await.into_iter();
+        entries
+            .filter(|entry| entry["type"] == "request.decided")
+            .map(|entry| ["approved", "cancelled", "reason"].map(|member| entry[member].clone()))
+            .collect()
+    }
+
+    async fn entries(&mut self) -> Vec<Value> {
+        self.until_stored().await;
+        let mut lines = Vec::new();
+        self.live.journal.read(self.live.key, 1).next(&mut lines, 1 << 20).unwrap();
+        let entries = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        entries.map(|line| serde_json::from_slice(line).unwrap()).collect()
+    }
+}
+
+/// Fails a test that would hang.
+async fn soon<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(20), what).await.expect("it comes soon")
+}
+
+fn given() -> [Value; 3] {
+    [json!(true), Value::Null, Value::Null]
+}
+
+fn taken_back(reason: &str) -> [Value; 3] {
+    [json!(false), json!(true), json!(reason)]
+}
+
+#[tokio::test]
+async fn a_stop_before_an_approval_is_stored_takes_it_back() {
+    let mut world = World::asking_permission().await;
+    world.approve().await;
+    world.stop().await;
+    world.agent_hears("stop").await;
+    assert_eq!(world.agent_hears("permission.response").await["approved"], false);
+    assert_eq!(world.decisions().await, [given(), taken_back("user")]);
+
+    while world.answers.try_recv().is_ok() {}
+    world.approve().await;
+    world.until_stored().await;
+    let told: Value = serde_json::from_slice(&world.answers.recv().await.unwrap()).unwrap();
+    assert_eq!((&told["type"], &told["approved"]), (&json!("request.decided"), &json!(false)), "{told}");
+}
+
+#[tokio::test]
+async fn a_stop_behind_an_approval_that_is_stored_leaves_it() {
+    let mut world = World::asking_permission().await;
+    world.approve().await;
+    world.until_stored().await;
+    world.stop().await;
+    assert_eq!(world.agent_hears("permission.response").await["approved"], true);
+    world.agent_hears("stop").await;
+    assert_eq!(world.decisions().await, [given()]);
+}
+
+#[tokio::test]
+async fn a_request_that_the_agent_withdraws_before_its_approval_is_stored_is_not_approved() {
+    for is_stored_first in [false, true] {
+        let mut world = World::asking_permission().await;
+        world.agent_says(json!({"type": "permission.cancel", "request_id": "r", "reason": "timeout"})).await;
+        let withdrawn = world.withdrawal().await;
+        world.approve().await;
+        if is_stored_first {
+            world.until_stored().await;
+        }
+        world.live.take_event(withdrawn);
+        world.until_stored().await;
+        world.stop().await;
+        // No answer before it.
+        world.agent_hears("stop").await;
+        assert_eq!(world.decisions().await, [given(), taken_back("timeout")]);
+    }
+}
+
+#[tokio::test]
+async fn a_denial_stands_once_whatever_settles_its_request_too() {
+    let mut world = World::asking_permission().await;
+    world.agent_says(json!({"type": "permission.cancel", "request_id": "r"})).await;
+    let withdrawn = world.withdrawal().await;
+    world.say(json!({"type": "permission.response", "request_id": "r", "approved": false})).await;
+    world.live.take_event(withdrawn);
+    assert_eq!(world.decisions().await, [[json!(false), Value::Null, Value::Null]]);
+}
+
+#[tokio::test]
+async fn an_option_that_contradicts_an_approval_is_a_denial_in_the_journal_too() {
+    let mut world = World::asking_permission().await;
+    let answer =
+        json!({"type": "permission.response", "request_id": "r", "approved": true, "option_id": "no"});
+    world.say(answer).await;
+    assert_eq!(world.agent_hears("permission.response").await["approved"], false);
+    assert_eq!(world.decisions().await, [[json!(false), Value::Null, Value::Null]]);
+}
+
+#[tokio::test]
+async fn a_stop_before_an_answer_is_stored_takes_it_back() {
+    let question = json!({"type": "input.request", "request_id": "r", "prompt": "Which?",
+        "fields": [{"id": "f", "label": "Which", "kind": "text"}]});
+    let mut world = World::asking(question).await;
+    world.say(json!({"type": "input.response", "request_id": "r", "values": {"f": "this"}})).await;
+    world.stop().await;
+    world.agent_hears("stop").await;
+    assert_eq!(world.agent_hears("input.response").await["cancelled"], true);
+    let answered = [Value::Null, Value::Null, Value::Null];
+    assert_eq!(world.decisions().await, [answered, [Value::Null, json!(true), json!("user")]]);
+}
+
+#[tokio::test]
+async fn a_session_that_is_closed_before_an_approval_is_stored_takes_it_back() {
+    let mut world = World::asking_permission().await;
+    world.approve().await;
+    world.say(json!({"type": "session.close"})).await;
+    assert_eq!(world.agent_hears("permission.response").await["approved"], false);
+    assert_eq!(world.stored_decisions().await, [given(), taken_back("stopped")]);
+    let kinds: Vec<_> = world.entries().await.into_iter().map(|entry| entry["type"].clone()).collect();
+    assert!(
+        kinds.ends_with(&["request.decided", "turn.complete", "session.closed"].map(Value::from)),
+        "{kinds:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_host_that_ends_before_an_approval_is_stored_takes_it_back() {
+    let mut world = World::asking_permission().await;
+    world.approve().await;
+    world.live.stop_for_good();
+    assert_eq!(world.agent_hears("permission.response").await["approved"], false);
+    assert_eq!(world.stored_decisions().await, [given(), taken_back("shutdown")]);
+}
