@@ -221,6 +221,24 @@ objects! {
     }
 }
 
+impl SessionsList {
+    /// A request for all of them.
+    #[must_use]
+    pub fn new(request_id: RequestId) -> Self {
+        Self {
+            request_id,
+            cwd: None,
+            limit: None,
+            extensions: None,
+            id: None,
+            agent_id: None,
+            state: None,
+            text: None,
+            cursor: None,
+        }
+    }
+}
+
 names! {
     /// The effect of an input.
     pub enum InputMode {

@@ -24,6 +24,7 @@ mod hub;
 mod interrupt;
 mod journal;
 mod jsonl;
+mod listing;
 mod log;
 mod overrides;
 mod paint;

@@ -13,10 +13,8 @@ use crate::command::after_refused_file;
 
 mod entries;
 mod journaled;
-mod states;
 
 pub(crate) use journaled::{Access, Journaled};
-pub(crate) use states::ask_states;
 
 /// The session of a conversation.
 pub(crate) enum Partner {

@@ -308,7 +308,7 @@ fn list() {
             unreachable!("it is what was written")
         };
         let begun = Instant::now();
-        let answer = archive.answer(&asked);
+        let answer = archive.list(&asked);
         (answer.sessions.unwrap().len(), begun.elapsed())
     };
     let (found, took) = request(None);

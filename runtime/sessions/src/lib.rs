@@ -29,6 +29,6 @@ mod recovery;
 mod sessions;
 mod tail;
 
-pub use archive::{Archive, Summary};
+pub use archive::Archive;
 pub use listener::{Heard, Listener, Speaker};
 pub use sessions::{RemoveError, Sessions, StartError};

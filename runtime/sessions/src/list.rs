@@ -6,7 +6,9 @@
 use std::{collections::VecDeque, time::SystemTime};
 
 use trunkline_journal::{Journal, Listed, Position, ReadError, SessionKey};
-use trunkline_protocol::{ListedSession, SessionState, SessionsList, SessionsListResult};
+use trunkline_protocol::{
+    ListedSession, RequestId, SessionId, SessionState, SessionsList, SessionsListResult,
+};
 
 use crate::{activity::Activity, facts::Facts};
 
@@ -66,6 +68,16 @@ pub(crate) fn answer(journal: &Journal, memory: &impl InMemory, asked: &Sessions
     }
 }
 
+/// What a list says of one session; `None` where the journal has none of this id. Blocks for reads of the disk.
+pub(crate) fn one(journal: &Journal, id: &SessionId) -> Result<Option<ListedSession>, ReadError> {
+    let Some(listed) = journal.find(id.as_str()).and_then(|session| journal.listed(session)) else {
+        return Ok(None);
+    };
+    let request = RequestId::new("one").expect("an id has 1 to 256 bytes");
+    let asked = SessionsList { id: Some(id.to_string()), ..SessionsList::new(request) };
+    Wanted::of(&asked).read(journal, &(), &listed)
+}
+
 type Page = (Vec<ListedSession>, Option<Position>);
 
 fn page(journal: &Journal, memory: &impl InMemory, asked: &SessionsList) -> Result<Page, ListError> {
@@ -74,7 +86,7 @@ fn page(journal: &Journal, memory: &impl InMemory, asked: &SessionsList) -> Resu
         None => None,
     };
     let limit = asked.limit.map_or(PAGE, |limit| usize::try_from(limit).unwrap_or(LONGEST).min(LONGEST));
-    let wanted = Wanted { asked, text: asked.text.as_ref().map(|text| text.to_lowercase()) };
+    let wanted = Wanted::of(asked);
     let (mut found, mut bytes, mut last) = (Vec::new(), 0, behind);
     for (looked_at, listed) in Candidates::of(journal, memory, asked, behind).enumerate() {
         if looked_at == LOOKED_AT {
@@ -145,7 +157,11 @@ struct Wanted<'a> {
     text: Option<String>,
 }
 
-impl Wanted<'_> {
+impl<'a> Wanted<'a> {
+    fn of(asked: &'a SessionsList) -> Self {
+        Self { asked, text: asked.text.as_ref().map(|text| text.to_lowercase()) }
+    }
+
     /// What the list says of a session, where it is wanted. Without facts it cannot be named; a check of the journal does.
     fn read(
         &self,
@@ -229,7 +245,7 @@ mod tests {
 
     use tempfile::TempDir;
     use trunkline_journal::{Options, Settled};
-    use trunkline_protocol::{AdapterBody, AdapterMessage, RequestId, SessionId, SessionStart};
+    use trunkline_protocol::{AdapterBody, AdapterMessage, SessionStart};
 
     use super::*;
 
@@ -266,17 +282,7 @@ mod tests {
     }
 
     fn asked() -> SessionsList {
-        SessionsList {
-            request_id: RequestId::new("r").unwrap(),
-            cwd: None,
-            limit: None,
-            extensions: None,
-            id: None,
-            agent_id: None,
-            state: None,
-            text: None,
-            cursor: None,
-        }
+        SessionsList::new(RequestId::new("r").unwrap())
     }
 
     /// All pages of a request: the ids, how many pages there were, and how many sessions the first looked at.

@@ -120,7 +120,7 @@ impl Chat {
             Some(id) => {
                 let id = match id {
                     Some(id) => id,
-                    None => match pick::session(&place.folder)? {
+                    None => match pick::session(&place.folder).await? {
                         Some(id) => id,
                         None => return Ok(exit::INTERRUPTED),
                     },

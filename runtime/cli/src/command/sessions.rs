@@ -9,8 +9,8 @@ use anyhow::anyhow;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use trunkline_journal::{Batch, Journal, Options};
-use trunkline_protocol::SessionId;
-use trunkline_sessions::{Archive, Summary};
+use trunkline_protocol::{ListedSession, SessionId};
+use trunkline_sessions::Archive;
 
 pub(super) use self::conversation::Conversation;
 use self::list::Filter;
@@ -167,8 +167,8 @@ impl Sessions {
             action => {
                 let read = Reading { folder, is_json };
                 match action {
-                    None => list::list(&read, &self.filter).await,
-                    Some(Action::List(filter)) => list::list(&read, &filter.or(self.filter)).await,
+                    None => list::list(&read, self.filter).await,
+                    Some(Action::List(filter)) => list::list(&read, filter.or(self.filter)).await,
                     Some(Action::Show { id }) => list::show(&read, &id).await,
                     Some(Action::Attach { id, .. }) => live::observe(&read, &id).await,
                     Some(Action::History { id, from, format, follow: true }) => {
@@ -206,9 +206,13 @@ impl Reading {
         }
     }
 
-    fn one(&self, archive: &Archive, id: &str) -> Result<Summary, Fault> {
-        let id = id_of(id)?;
-        archive.show(&id).map_err(anyhow::Error::from)?.ok_or_else(|| {
+    fn one(&self, archive: &Archive, id: &str) -> Result<ListedSession, Fault> {
+        self.known(archive.show(&id_of(id)?).map_err(anyhow::Error::from)?, id)
+    }
+
+    /// What was found of a session.
+    fn known(&self, found: Option<ListedSession>, id: &str) -> Result<ListedSession, Fault> {
+        found.ok_or_else(|| {
             Fault::usage(anyhow!("the journal has no session {id:?}"))
                 .next(format!("list them by `trunkline sessions --journal {}`", self.folder.display()))
         })
@@ -326,10 +330,11 @@ impl Printer {
         Self { format, conversation: Conversation::new(format == Format::Markdown) }
     }
 
-    fn begin(&self, one: &Summary, out: &mut impl Write) -> io::Result<()> {
+    fn begin(&self, one: &ListedSession, out: &mut impl Write) -> io::Result<()> {
         if self.format == Format::Markdown {
             writeln!(out, "# {}\n", conversation::shown(one.title.as_deref().unwrap_or(&one.session_id)))?;
-            writeln!(out, "Session `{}` with `{}`, begun {}.", one.session_id, one.agent_id, one.created)?;
+            let begun = one.created.as_deref().unwrap_or("at an unknown time");
+            writeln!(out, "Session `{}` with `{}`, begun {begun}.", one.session_id, one.agent_id)?;
         }
         Ok(())
     }

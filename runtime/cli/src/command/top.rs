@@ -15,7 +15,7 @@ use tokio::{
     task::JoinSet,
     time::{Instant, MissedTickBehavior, interval, timeout},
 };
-use trunkline_protocol::{AgentEntry, OpenSession};
+use trunkline_protocol::{AgentEntry, OpenSession, SessionsList};
 
 use self::{
     link::{Heard, Link},
@@ -28,7 +28,7 @@ use crate::{
     exit,
     fault::{Done, Fault},
     interrupt::Interrupts,
-    journal,
+    journal, listing,
 };
 
 mod draw;
@@ -46,7 +46,7 @@ const EVERY: Duration = Duration::from_secs(1);
 const ANSWER: Duration = Duration::from_secs(30);
 
 /// How many sessions of the journal are asked for their titles, the last active first.
-const TITLES: usize = 1000;
+const TITLES: u32 = 1000;
 
 /// How often those are looked for, at most.
 const TITLES_EVERY: Duration = Duration::from_secs(10);
@@ -296,6 +296,7 @@ fn read_more(reading: &mut JoinSet<Read>, source: &mut Option<Source>) {
 /// The titles of the last active sessions. Blocks for the disk. What cannot be read has none.
 fn read_titles(folder: &Path) -> HashMap<String, String> {
     let Ok(archive) = journal::look(folder) else { return HashMap::new() };
-    let listed = archive.list(None, TITLES).unwrap_or_default();
-    listed.into_iter().filter_map(|(_, summary)| Some((summary.session_id, summary.title?))).collect()
+    let asked = SessionsList { limit: Some(TITLES), ..listing::all() };
+    let listed = archive.list(&asked).sessions.into_iter().flatten();
+    listed.filter_map(|one| Some((one.session_id, one.title?))).collect()
 }

@@ -9,13 +9,13 @@ use anstream::{AutoStream, ColorChoice};
 use anstyle::Style;
 use anyhow::anyhow;
 use rustix::termios::tcgetwinsize;
-use trunkline_sessions::Summary;
+use trunkline_protocol::{ListedSession, SessionState};
 
 use super::line::Prompt;
 use crate::{
     command::sessions::ago,
     fault::Fault,
-    journal, paint,
+    listing, paint,
     terminal::{COLUMNS, Keys, one_line},
 };
 
@@ -33,14 +33,14 @@ const AGE: usize = 11;
 ///
 /// # Errors
 /// Where there is no terminal, or nothing to pick from.
-pub(super) fn session(folder: &Path) -> Result<Option<String>, Fault> {
+pub(super) async fn session(folder: &Path) -> Result<Option<String>, Fault> {
     let list = format!("`trunkline sessions --journal {}` lists them", folder.display());
     if !Prompt::edits() {
         return Err(Fault::usage(anyhow!("there is no terminal to pick a session on"))
             .next(format!("name one: --resume ID; {list}")));
     }
-    let page = journal::look(folder)?.list(None, MOST).map_err(anyhow::Error::from)?;
-    let open = page.into_iter().map(|(_, one)| one).filter(|one| !one.is_closed);
+    let (found, _) = listing::list(folder, listing::all(), MOST).await?;
+    let open = found.into_iter().filter(|one| one.state != Some(SessionState::Closed));
     let sessions: Vec<_> = open.map(Choice::from).collect();
     if sessions.is_empty() {
         return Err(Fault::usage(anyhow!("the journal has no session that goes on")).next(list));
@@ -81,13 +81,13 @@ struct Choice {
     age: String,
 }
 
-impl From<Summary> for Choice {
-    fn from(one: Summary) -> Self {
+impl From<ListedSession> for Choice {
+    fn from(one: ListedSession) -> Self {
         let title = one.title.as_deref().map(one_line).filter(|title| !title.is_empty());
         Self {
             title: title.unwrap_or_else(|| one_line(&one.session_id)),
             agent: one_line(&one.agent_id),
-            age: ago(&one.active),
+            age: one.active.as_deref().map(ago).unwrap_or_default(),
             id: one.session_id,
         }
     }

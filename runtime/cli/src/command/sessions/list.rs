@@ -1,25 +1,16 @@
 //! Which sessions a journal has, and what each does: its host says what runs.
 
 use std::{
-    collections::HashMap,
     io::Write,
-    path::Path,
     time::{Duration, SystemTime},
 };
 
 use clap::{Args, ValueEnum};
-use serde_json::{Value, json};
-use trunkline_protocol::{SessionId, SessionState};
-use trunkline_sessions::Summary;
+use serde_json::json;
+use trunkline_protocol::{SessionState, SessionsList};
 
-use super::{Reading, conversation};
-use crate::{
-    command::table,
-    exit,
-    fault::{Done, Fault},
-    journal,
-    partner::ask_states,
-};
+use super::{Reading, conversation, id_of};
+use crate::{command::table, exit, fault::Done, listing};
 
 /// How many sessions a list has, unless `--limit` says more.
 const LISTED: usize = 50;
@@ -43,8 +34,8 @@ pub(super) struct Filter {
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
 
-    /// Only those behind this one in the list: the next page
-    #[arg(long, value_name = "ID")]
+    /// The next page: what the page before said to go on with
+    #[arg(long, value_name = "CURSOR")]
     after: Option<String>,
 }
 
@@ -72,14 +63,17 @@ impl Filter {
             after: self.after.or(other.after),
         }
     }
+}
 
-    fn takes(&self, one: &Summary) -> bool {
-        let has = |text: &str| {
-            let title = one.title.as_deref().unwrap_or_default().to_lowercase();
-            title.contains(text) || one.session_id.to_lowercase().contains(text)
-        };
-        self.agent.as_ref().is_none_or(|agent| one.agent_id == *agent)
-            && self.text.as_ref().is_none_or(|text| has(&text.to_lowercase()))
+impl From<Filter> for SessionsList {
+    fn from(filter: Filter) -> Self {
+        Self {
+            agent_id: filter.agent,
+            text: filter.text,
+            state: filter.state.map(SessionState::from),
+            cursor: filter.after,
+            ..listing::all()
+        }
     }
 }
 
@@ -95,45 +89,12 @@ impl From<State> for SessionState {
 }
 
 /// Lists sessions, page by page.
-pub(super) async fn list(read: &Reading, filter: &Filter) -> Done {
+pub(super) async fn list(read: &Reading, filter: Filter) -> Done {
     let limit = filter.limit.unwrap_or(LISTED);
-    let archive = tokio::task::block_in_place(|| journal::look(&read.folder))?;
-    let (mut behind, mut found) = (None, Vec::new());
-    let mut after = filter.after.as_deref();
-    // One more than is shown says whether there is a next page.
-    while found.len() <= limit {
-        let page = tokio::task::block_in_place(|| archive.list(behind, LISTED));
-        let page = page.map_err(anyhow::Error::from)?;
-        let Some((last, _)) = page.last() else { break };
-        behind = Some(*last);
-        let mut wanted = Vec::new();
-        for (_, one) in page {
-            match after {
-                Some(id) if one.session_id == id => after = None,
-                Some(_) => {}
-                None if filter.takes(&one) => wanted.push(one),
-                None => {}
-            }
-        }
-        let states = states_of(&read.folder, &wanted).await?;
-        let meant = filter.state.map(SessionState::from);
-        found.extend(
-            wanted
-                .into_iter()
-                .map(|one| {
-                    let state = states.get(&one.session_id).copied();
-                    (one, state)
-                })
-                .filter(|(_, state)| meant.is_none() || *state == meant),
-        );
-    }
-    let has_more = found.len() > limit;
-    found.truncate(limit);
-    let next = found.last().filter(|_| has_more).map(|(one, _)| one.session_id.clone());
+    let (found, next) = listing::list(&read.folder, filter.into(), limit).await?;
     let mut out = anstream::stdout().lock();
     if read.is_json {
-        let sessions: Vec<_> = found.iter().map(|(one, state)| with_state(one, *state)).collect();
-        writeln!(out, "{}", json!({ "sessions": sessions, "next": next }))?;
+        writeln!(out, "{}", json!({ "sessions": found, "next": next }))?;
         return Ok(exit::OK);
     }
     if found.is_empty() {
@@ -141,44 +102,42 @@ pub(super) async fn list(read: &Reading, filter: &Filter) -> Done {
         return Ok(exit::OK);
     }
     let mut list = table::of(&["session", "agent", "state", "active", "entries", "title"]);
-    for (one, state) in &found {
+    for one in found {
         list.add_row([
-            one.session_id.clone(),
-            one.agent_id.clone(),
-            state.map_or("-", |state| state.as_str()).to_owned(),
-            ago(&one.active),
-            one.entries.to_string(),
+            one.session_id,
+            one.agent_id,
+            one.state.map_or("-", SessionState::as_str).to_owned(),
+            one.active.as_deref().map_or_else(none, ago),
+            one.entries.map_or_else(none, |entries| entries.to_string()),
             conversation::shown(one.title.as_deref().unwrap_or("-")),
         ]);
     }
     out.write_all(table::lines(&list).as_bytes())?;
-    if let Some(id) = next {
-        anstream::eprintln!("note: there are more; --after {} lists them", shell_words::quote(&id));
+    if let Some(cursor) = next {
+        anstream::eprintln!("note: there are more; --after {cursor} lists them");
     }
     Ok(exit::OK)
 }
 
 /// Shows one.
 pub(super) async fn show(read: &Reading, id: &str) -> Done {
-    let one = tokio::task::block_in_place(|| read.one(&journal::look(&read.folder)?, id))?;
-    let states = states_of(&read.folder, std::slice::from_ref(&one)).await?;
-    let state = states.get(&one.session_id).copied();
+    let one = read.known(listing::one(&read.folder, &id_of(id)?).await?, id)?;
     let mut out = anstream::stdout().lock();
     if read.is_json {
-        writeln!(out, "{}", with_state(&one, state))?;
+        writeln!(out, "{}", json!(one))?;
         return Ok(exit::OK);
     }
     let mut list = table::plain();
     for (name, value) in [
-        ("session", one.session_id.clone()),
+        ("session", one.session_id),
         ("title", conversation::shown(one.title.as_deref().unwrap_or("-"))),
-        ("agent", one.agent_id.clone()),
-        ("state", state.map_or("-", words).to_owned()),
-        ("directory", one.cwd.clone().unwrap_or_else(|| "-".to_owned())),
-        ("created", one.created.clone()),
-        ("active", format!("{} ({})", one.active, ago(&one.active))),
-        ("entries", one.entries.to_string()),
-        ("bytes", one.bytes.to_string()),
+        ("agent", one.agent_id),
+        ("state", one.state.map_or("-", words).to_owned()),
+        ("directory", one.cwd.unwrap_or_else(none)),
+        ("created", one.created.unwrap_or_else(none)),
+        ("active", one.active.map_or_else(none, |active| format!("{active} ({})", ago(&active)))),
+        ("entries", one.entries.map_or_else(none, |entries| entries.to_string())),
+        ("bytes", one.bytes.map_or_else(none, |bytes| bytes.to_string())),
     ] {
         list.add_row([name.to_owned(), value]);
     }
@@ -195,28 +154,9 @@ fn words(state: SessionState) -> &'static str {
     }
 }
 
-fn with_state(one: &Summary, state: Option<SessionState>) -> Value {
-    let mut one = json!(one);
-    one["state"] = json!(state);
-    one
-}
-
-/// What each session does. Where no host has the journal, none is served.
-async fn states_of(folder: &Path, of: &[Summary]) -> Result<HashMap<String, SessionState>, Fault> {
-    let open = of.iter().filter(|one| !one.is_closed);
-    let asked: Vec<_> =
-        open.clone().filter_map(|one| Some((SessionId::new(&one.session_id).ok()?, one.entries))).collect();
-    let mut states: HashMap<_, _> = of
-        .iter()
-        .filter(|one| one.is_closed)
-        .map(|one| (one.session_id.clone(), SessionState::Closed))
-        .collect();
-    match journal::connect(folder).await? {
-        Some(hub) if !asked.is_empty() => states.extend(ask_states(hub, &asked).await),
-        Some(_) => {}
-        None => states.extend(open.map(|one| (one.session_id.clone(), SessionState::Detached))),
-    }
-    Ok(states)
+/// What stands for a value that is not known.
+fn none() -> String {
+    "-".to_owned()
 }
 
 /// How long ago a time was, in one unit.

@@ -64,12 +64,12 @@ impl Source {
     pub(super) fn more(&mut self) -> anyhow::Result<String> {
         let archive = Archive::open(&self.folder)?;
         let id = SessionId::new(&*self.id)?;
-        let Some(summary) = archive.show(&id)? else {
+        let Some(session) = archive.show(&id)? else {
             return Ok(String::new());
         };
         let mut text = String::new();
         let from = self.next.unwrap_or_else(|| {
-            let from = summary.entries.saturating_sub(ENTRIES) + 1;
+            let from = session.entries.unwrap_or_default().saturating_sub(ENTRIES) + 1;
             if from > 1 {
                 text.push_str(&format!("… {} earlier entries\n\n", from - 1));
             }
