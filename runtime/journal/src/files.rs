@@ -37,6 +37,16 @@ impl Journal {
     }
 }
 
+impl Journal {
+    /// Where a kept file of a session lies; `None` where there is none of this name.
+    #[must_use]
+    pub fn kept_file(&self, session: SessionKey, name: &str) -> Option<PathBuf> {
+        let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let path = std::path::absolute(self.shared.files(session)).ok()?.join(name);
+        (is_name && path.is_file()).then_some(path)
+    }
+}
+
 /// Copies a file, so that it has its name when it is whole.
 fn copy(file: &Path, folder: &Path, kept: &Path) -> io::Result<()> {
     let new = folder.join(format!("new-{}", Uuid::new_v4().simple()));

@@ -19,6 +19,9 @@ pub(crate) struct Facts {
     pub(crate) id: String,
     /// Its agent.
     pub(crate) agent: String,
+    /// The visitor that opened it. `None`: the user whose host this is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) owner: Option<String>,
     /// The `session.start` that opened it, as a line, without secrets.
     start: String,
     /// What the hub handed over at the start and is not stored, by name.
@@ -72,6 +75,7 @@ impl Facts {
         Self {
             id: id.as_str().to_owned(),
             agent: agent.to_owned(),
+            owner: None,
             start: line.trim_end().to_owned(),
             secrets,
             created: now(),

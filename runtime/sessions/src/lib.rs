@@ -28,7 +28,9 @@ mod recorder;
 mod recovery;
 mod sessions;
 mod tail;
+mod visitor;
 
 pub use archive::Archive;
 pub use listener::{Heard, Listener, Speaker};
 pub use sessions::{RemoveError, Sessions, StartError};
+pub use visitor::Visitor;

@@ -10,7 +10,11 @@ use trunkline_protocol::{
     ListedSession, RequestId, SessionId, SessionState, SessionsList, SessionsListResult,
 };
 
-use crate::{activity::Activity, facts::Facts};
+use crate::{
+    activity::Activity,
+    facts::Facts,
+    visitor::{Visitor, is_seen},
+};
 
 /// How many sessions a page has, unless the request says otherwise, and at most.
 const PAGE: usize = 50;
@@ -57,10 +61,15 @@ enum ListError {
     Read(#[from] ReadError),
 }
 
-/// Answers a request. Blocks for reads of the disk.
-pub(crate) fn answer(journal: &Journal, memory: &impl InMemory, asked: &SessionsList) -> SessionsListResult {
+/// Answers a request with the sessions that are there for who asks. Blocks for reads of the disk.
+pub(crate) fn answer(
+    journal: &Journal,
+    memory: &impl InMemory,
+    visitor: Option<&Visitor>,
+    asked: &SessionsList,
+) -> SessionsListResult {
     let result = SessionsListResult::to(asked.request_id.clone());
-    match page(journal, memory, asked) {
+    match page(journal, memory, visitor, asked) {
         Ok((sessions, next)) => {
             SessionsListResult { sessions: Some(sessions), next: next.map(cursor_of), ..result }
         }
@@ -75,18 +84,23 @@ pub(crate) fn one(journal: &Journal, id: &SessionId) -> Result<Option<ListedSess
     };
     let request = RequestId::new("one").expect("an id has 1 to 256 bytes");
     let asked = SessionsList { id: Some(id.to_string()), ..SessionsList::new(request) };
-    Wanted::of(&asked).read(journal, &(), &listed)
+    Wanted::of(&asked, None).read(journal, &(), &listed)
 }
 
 type Page = (Vec<ListedSession>, Option<Position>);
 
-fn page(journal: &Journal, memory: &impl InMemory, asked: &SessionsList) -> Result<Page, ListError> {
+fn page(
+    journal: &Journal,
+    memory: &impl InMemory,
+    visitor: Option<&Visitor>,
+    asked: &SessionsList,
+) -> Result<Page, ListError> {
     let behind = match &asked.cursor {
         Some(cursor) => Some(position_of(cursor).ok_or_else(|| ListError::Cursor(cursor.clone()))?),
         None => None,
     };
     let limit = asked.limit.map_or(PAGE, |limit| usize::try_from(limit).unwrap_or(LONGEST).min(LONGEST));
-    let wanted = Wanted::of(asked);
+    let wanted = Wanted::of(asked, visitor);
     let (mut found, mut bytes, mut last) = (Vec::new(), 0, behind);
     for (looked_at, listed) in Candidates::of(journal, memory, asked, behind).enumerate() {
         if looked_at == LOOKED_AT {
@@ -153,13 +167,15 @@ impl Iterator for Candidates<'_> {
 /// Which sessions are wanted.
 struct Wanted<'a> {
     asked: &'a SessionsList,
+    /// Who asks; `None` sees all.
+    visitor: Option<&'a Visitor>,
     /// The text in small letters.
     text: Option<String>,
 }
 
 impl<'a> Wanted<'a> {
-    fn of(asked: &'a SessionsList) -> Self {
-        Self { asked, text: asked.text.as_ref().map(|text| text.to_lowercase()) }
+    fn of(asked: &'a SessionsList, visitor: Option<&'a Visitor>) -> Self {
+        Self { asked, visitor, text: asked.text.as_ref().map(|text| text.to_lowercase()) }
     }
 
     /// What the list says of a session, where it is wanted. Without facts it cannot be named; a check of the journal does.
@@ -173,7 +189,8 @@ impl<'a> Wanted<'a> {
             return Ok(None);
         };
         let asked = self.asked;
-        if asked.id.as_ref().is_some_and(|id| facts.id != *id)
+        if !is_seen(self.visitor, &facts)
+            || asked.id.as_ref().is_some_and(|id| facts.id != *id)
             || asked.agent_id.as_ref().is_some_and(|agent| facts.agent != *agent)
         {
             return Ok(None);
@@ -290,7 +307,7 @@ mod tests {
         let (mut ids, mut pages, mut first) = (Vec::new(), 0, 0);
         loop {
             let counted = Counted::default();
-            let answer = answer(journal, &counted, &asked);
+            let answer = answer(journal, &counted, None, &asked);
             assert_eq!(answer.error, None);
             let line = AdapterMessage::new(SessionId::none(), AdapterBody::from(answer.clone())).to_line();
             assert!(line.len() <= 1024 * 1024, "{} bytes", line.len());
@@ -349,6 +366,6 @@ mod tests {
         assert_eq!(ids.len(), 500);
         assert!(paged > 10, "{paged} pages");
         let (_folder, journal) = stored(1, &"\u{1}".repeat(DIRECTORY + 1));
-        assert_eq!(answer(&journal, &(), &asked()).sessions.unwrap()[0].cwd, None);
+        assert_eq!(answer(&journal, &(), None, &asked()).sessions.unwrap()[0].cwd, None);
     }
 }

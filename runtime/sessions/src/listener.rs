@@ -28,6 +28,7 @@ pub enum Heard {
 pub struct Listener {
     pub(crate) id: SessionId,
     pub(crate) no: ListenerNo,
+    pub(crate) name: String,
     pub(crate) role: Role,
     pub(crate) on_slow: OnSlow,
     pub(crate) key: SessionKey,
@@ -52,6 +53,12 @@ impl Listener {
     #[must_use]
     pub fn role(&self) -> Role {
         self.role
+    }
+
+    /// The last entry that was taken.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.after
     }
 
     /// The way to speak in the session.

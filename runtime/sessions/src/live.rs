@@ -19,8 +19,6 @@ mod stall;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::commands::name;
-
 use std::{
     collections::{HashMap, VecDeque},
     future::Future,
@@ -103,6 +101,8 @@ pub(crate) enum Command {
 #[derive(Debug)]
 pub(crate) struct Joined {
     pub(crate) role: Role,
+    /// Its name, as it stands in `by`.
+    pub(crate) name: String,
     /// What it hands over that is not stored.
     pub(crate) secrets: Option<Box<SessionStart>>,
     pub(crate) answers: mpsc::Sender<Vec<u8>>,
@@ -136,6 +136,14 @@ enum Then {
     Reply(Option<TurnId>, Question, InputResponse),
     /// A listener gets an answer of its own.
     Tell(ListenerNo, Vec<u8>),
+}
+
+/// A listener that has joined.
+#[derive(Debug)]
+struct Hears {
+    role: Role,
+    name: String,
+    answers: mpsc::Sender<Vec<u8>>,
 }
 
 /// What waits for its turn to go to the agent.
@@ -178,7 +186,7 @@ pub(crate) struct Live {
     recorder: Recorder<Then>,
     /// The host's session, while the agent has one.
     session: Option<Session>,
-    listeners: HashMap<ListenerNo, (Role, mpsc::Sender<Vec<u8>>)>,
+    listeners: HashMap<ListenerNo, Hears>,
     /// The turn that the agent has, or is about to get.
     running: Option<TurnId>,
     /// The host's number of it, once it has it.
@@ -434,12 +442,17 @@ impl Live {
     }
 
     fn tell_line(&mut self, listener: ListenerNo, line: Vec<u8>) {
-        if let Some((_, answers)) = self.listeners.get(&listener)
-            && answers.try_send(line).is_err()
+        if let Some(hears) = self.listeners.get(&listener)
+            && hears.answers.try_send(line).is_err()
         {
             tracing::warn!(session = %self.id, "a listener that reads no answers is let go");
             self.listeners.remove(&listener);
         }
+    }
+
+    /// The name of one who speaks, and so has joined.
+    fn name(&self, listener: ListenerNo) -> String {
+        self.listeners.get(&listener).map(|hears| hears.name.clone()).unwrap_or_default()
     }
 
     fn change_facts(&mut self) {
@@ -457,7 +470,7 @@ impl Live {
 
     fn is_idle(&self) -> bool {
         // One whose leaving found the inbox full has left all the same.
-        self.listeners.values().all(|(_, answers)| answers.is_closed())
+        self.listeners.values().all(|hears| hears.answers.is_closed())
             && self.facts.open.is_empty()
             && self.recorder.is_idle()
             && self.keeping.is_none()

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -28,9 +28,10 @@ use crate::{
     facts::Facts,
     list::{self, InMemory},
     listener::Listener,
-    live::{ANSWERS, Command, INBOX, Joined, Live, NewLive, Now, name},
+    live::{ANSWERS, Command, INBOX, Joined, Live, NewLive, Now},
     recovery,
     tail::{ListenerNo, Tail},
+    visitor::{Visitor, is_seen},
 };
 
 /// How much a `session.history` answers at most, in bytes, unless one entry alone is larger.
@@ -40,6 +41,8 @@ const HISTORY: usize = 1024 * 1024;
 #[derive(Debug, Clone)]
 pub struct Sessions {
     shared: Arc<Shared>,
+    /// Who asks. `None`: the user whose host this is.
+    visitor: Option<Arc<Visitor>>,
 }
 
 /// What all sessions share.
@@ -61,9 +64,18 @@ struct Registry {
 #[derive(Debug, Clone)]
 struct Handle {
     key: SessionKey,
+    /// Who opened it, and its agent: who may see it follows from these.
+    origin: Arc<Origin>,
     tail: Arc<Tail>,
     shown: Shown,
     commands: mpsc::Sender<Command>,
+}
+
+/// Who opened a session, and its agent.
+#[derive(Debug)]
+struct Origin {
+    owner: Option<String>,
+    agent: String,
 }
 
 /// Why a session was not opened.
@@ -119,7 +131,19 @@ impl Sessions {
             // A name is never given twice, in any epoch.
             listeners: AtomicU64::new(0),
         };
-        Ok((Self { shared: Arc::new(shared) }, opened.damaged))
+        Ok((Self { shared: Arc::new(shared), visitor: None }, opened.damaged))
+    }
+
+    /// The same sessions as a visitor sees them: what it opens is its own.
+    #[must_use]
+    pub fn for_visitor(&self, visitor: Arc<Visitor>) -> Self {
+        Self { shared: self.shared.clone(), visitor: Some(visitor) }
+    }
+
+    /// Who asks; `None` is the user whose host this is.
+    #[must_use]
+    pub fn visitor(&self) -> Option<&Visitor> {
+        self.visitor.as_deref()
     }
 
     /// The journal.
@@ -144,13 +168,22 @@ impl Sessions {
     ) -> Result<Listener, StartError> {
         let read_only = |why: String| StartError::Refused(ends::refused(AttachRefusal::ReadOnly, why));
         let exists = || StartError::Refused(ends::exists());
+        if let Some(visitor) = self.visitor().filter(|visitor| !visitor.may_speak || !visitor.may_have(agent))
+        {
+            let why = match visitor.may_speak {
+                true => format!("{} may not use the agent {agent}", visitor.name),
+                false => format!("{} may only listen", visitor.name),
+            };
+            return Err(StartError::Refused(ends::refused(AttachRefusal::Forbidden, why)));
+        }
         if self.shared.journal.find(id.as_str()).is_some() {
             return Err(exists());
         }
         if let Some(trouble) = self.shared.journal.trouble() {
             return Err(read_only(trouble.to_string()));
         }
-        let facts = Facts::new(id, agent, &start, meta.as_ref());
+        let mut facts = Facts::new(id, agent, &start, meta.as_ref());
+        facts.owner = self.visitor().map(|visitor| visitor.name.clone());
         let secrets = secrets(start.env.as_ref(), start.mcp_servers.as_ref());
         let options = SessionOptions { id: Some(id.clone()), start, meta, delivery: EventDelivery::Merged };
         let session = self
@@ -176,7 +209,7 @@ impl Sessions {
         let Some(handle) = handle else {
             return Err(read_only("the host ends".to_owned()));
         };
-        let (listener, joined, _) = self.listener(id, &handle, &SessionAttach::default());
+        let (listener, joined, _) = self.listener(id, &handle, &SessionAttach::default(), 0);
         // There is room in a new inbox.
         let _ = handle.commands.try_send(joined);
         Ok(listener)
@@ -190,8 +223,9 @@ impl Sessions {
         }
         let (commands, inbox) = mpsc::channel(INBOX);
         let (key, id, tail) = (new.key, new.id.clone(), new.tail.clone());
+        let origin = Origin { owner: new.facts.owner.clone(), agent: new.facts.agent.clone() };
         let live = Live::new(new);
-        let handle = Handle { key, tail, shown: live.shown(), commands };
+        let handle = Handle { key, origin: Arc::new(origin), tail, shown: live.shown(), commands };
         registry.live.insert(id.clone(), handle.clone());
         let (shared, sender) = (Arc::downgrade(&self.shared), handle.commands.downgrade());
         registry.tasks.spawn(async move {
@@ -216,18 +250,26 @@ impl Sessions {
         id: &SessionId,
         handle: &Handle,
         attach: &SessionAttach,
+        after: u64,
     ) -> (Listener, Command, oneshot::Receiver<Now>) {
-        let after = attach.after;
-        let role = attach.role.unwrap_or(Role::Control);
+        let role = match self.visitor() {
+            Some(visitor) if !visitor.may_speak => Role::Observe,
+            _ => attach.role.unwrap_or(Role::Control),
+        };
         let secrets = secrets(attach.env.as_ref(), attach.mcp_servers.as_ref());
         let count = self.shared.listeners.fetch_add(1, Ordering::Relaxed) + 1;
         let no: ListenerNo = (self.shared.journal.epoch() << 32) | count;
         let (sender, answers) = mpsc::channel(ANSWERS);
         let (joined, now) = oneshot::channel();
+        let name = match self.visitor() {
+            Some(visitor) => format!("{}/l-{no}", visitor.name),
+            None => format!("l-{no}"),
+        };
         handle.tail.join(no, after);
         let listener = Listener {
             id: id.clone(),
             no,
+            name: name.clone(),
             role,
             on_slow: attach.on_slow.unwrap_or(OnSlow::Wait),
             key: handle.key,
@@ -238,7 +280,7 @@ impl Sessions {
             answers,
             commands: handle.commands.clone(),
         };
-        (listener, Command::Joined(no, Joined { role, secrets, answers: sender, joined }), now)
+        (listener, Command::Joined(no, Joined { role, name, secrets, answers: sender, joined }), now)
     }
 
     /// Listens to a session of the journal from an entry on. One that is not in memory is loaded; its agent is not asked
@@ -254,11 +296,37 @@ impl Sessions {
         id: &SessionId,
         attach: &SessionAttach,
     ) -> Result<(SessionAttached, Listener), SessionRefused> {
+        self.attach_from(id, attach, From::Entry).await
+    }
+
+    /// As [`Sessions::attach`], from the next entry on.
+    ///
+    /// # Errors
+    /// Why not, in the protocol's words.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves nothing behind.
+    pub async fn join(&self, id: &SessionId) -> Result<(SessionAttached, Listener), SessionRefused> {
+        self.attach_from(id, &SessionAttach::default(), From::Now).await
+    }
+
+    async fn attach_from(
+        &self,
+        id: &SessionId,
+        attach: &SessionAttach,
+        from: From,
+    ) -> Result<(SessionAttached, Listener), SessionRefused> {
         loop {
             let handle = self.handle(id).await?;
             let stored = handle.tail.stored();
-            self.check_position(&handle, attach, stored).await?;
-            let (listener, joined, now) = self.listener(id, &handle, attach);
+            let after = match from {
+                From::Now => stored,
+                From::Entry => {
+                    self.check_position(&handle, attach, stored).await?;
+                    attach.after
+                }
+            };
+            let (listener, joined, now) = self.listener(id, &handle, attach, after);
             if handle.commands.send(joined).await.is_err() {
                 // It has just left the memory.
                 self.forget(id, &handle);
@@ -272,7 +340,7 @@ impl Sessions {
                 agent_id: now.agent,
                 state: Some(now.state),
                 role: Some(listener.role),
-                listener: Some(name(listener.no)),
+                listener: Some(listener.name.clone()),
                 turn_id: now.running,
                 queued: Some(now.queued),
                 requests: Some(now.requests),
@@ -317,29 +385,31 @@ impl Sessions {
 
     /// The session in memory, loaded where it is not.
     async fn handle(&self, id: &SessionId) -> Result<Handle, SessionRefused> {
-        if let Some(handle) = self.shared.registry().live.get(id)
-            && !handle.commands.is_closed()
-        {
-            return Ok(handle.clone());
-        }
         let unknown = || ends::refused(AttachRefusal::Unknown, "the journal has no session of this id");
+        if let Some(handle) = self.in_memory(id) {
+            return if self.sees(&handle.origin) { Ok(handle) } else { Err(unknown()) };
+        }
         let journal = self.shared.journal.clone();
         let key = journal.find(id.as_str()).ok_or_else(unknown)?;
         let known = journal.known(key).ok_or_else(unknown)?;
         if known.is_removed {
-            return Err(ends::refused(AttachRefusal::Gone, "this session was removed"));
+            // Whose it was is not known any more.
+            return Err(match self.visitor {
+                Some(_) => unknown(),
+                None => ends::refused(AttachRefusal::Gone, "this session was removed"),
+            });
         }
         let facts = tokio::task::spawn_blocking(move || Facts::read(&journal, key)).await;
         let facts = facts.ok().and_then(Result::ok).flatten();
-        let facts = facts
-            .ok_or_else(|| ends::refused(AttachRefusal::Gone, "the facts of this session are damaged"))?;
-        if facts.id != id.as_str() {
+        let facts = facts.ok_or_else(|| match self.visitor {
+            Some(_) => unknown(),
+            None => ends::refused(AttachRefusal::Gone, "the facts of this session are damaged"),
+        })?;
+        if facts.id != id.as_str() || !is_seen(self.visitor(), &facts) {
             return Err(unknown());
         }
-        if let Some(handle) = self.shared.registry().live.get(id)
-            && !handle.commands.is_closed()
-        {
-            return Ok(handle.clone());
+        if let Some(handle) = self.in_memory(id) {
+            return Ok(handle);
         }
         let last = self.shared.journal.known(key).map_or(0, |known| known.last);
         let new = NewLive {
@@ -353,6 +423,39 @@ impl Sessions {
             secrets: None,
         };
         self.load(new).ok_or_else(|| ends::refused(AttachRefusal::ReadOnly, "the host ends"))
+    }
+
+    fn in_memory(&self, id: &SessionId) -> Option<Handle> {
+        let registry = self.shared.registry();
+        registry.live.get(id).filter(|handle| !handle.commands.is_closed()).cloned()
+    }
+
+    fn sees(&self, origin: &Origin) -> bool {
+        self.visitor().is_none_or(|visitor| visitor.sees(origin.owner.as_deref(), &origin.agent))
+    }
+
+    /// The key of a session that is there for who asks, in memory or not.
+    async fn find(&self, id: &SessionId) -> Option<SessionKey> {
+        let key = self.shared.journal.find(id.as_str())?;
+        if self.visitor.is_none() {
+            return Some(key);
+        }
+        if let Some(handle) = self.in_memory(id) {
+            return self.sees(&handle.origin).then_some(key);
+        }
+        let (journal, visitor) = (self.shared.journal.clone(), self.visitor.clone());
+        let seen = tokio::task::spawn_blocking(move || {
+            let facts = journal.facts(key).ok()?.and_then(|bytes| Facts::of_bytes(&bytes))?;
+            is_seen(visitor.as_deref(), &facts).then_some(key)
+        });
+        // Given up with the runtime.
+        seen.await.ok().flatten()
+    }
+
+    /// A file of a session that the journal keeps, by its SHA-256 in hex.
+    pub async fn file(&self, id: &SessionId, sha256: &str) -> Option<PathBuf> {
+        let key = self.find(id).await?;
+        self.shared.journal.kept_file(key, sha256)
     }
 
     fn forget(&self, id: &SessionId, gone: &Handle) {
@@ -370,7 +473,7 @@ impl Sessions {
             next,
             error,
         };
-        let Some(key) = self.shared.journal.find(id.as_str()) else {
+        let Some(key) = self.find(id).await else {
             return result(None, None, Some("the journal has no session of this id".to_owned()));
         };
         let (from, to) = (asked.from.unwrap_or(1).max(1), asked.to.unwrap_or(u64::MAX));
@@ -400,9 +503,11 @@ impl Sessions {
 
     /// Answers a `sessions.list` of the journal ([journal.12]). Loads no session.
     pub async fn list(&self, asked: SessionsList) -> SessionsListResult {
-        let shared = self.shared.clone();
+        let (shared, visitor) = (self.shared.clone(), self.visitor.clone());
         let failed = SessionsListResult::to(asked.request_id.clone());
-        let answered = tokio::task::spawn_blocking(move || list::answer(&shared.journal, &*shared, &asked));
+        let answered = tokio::task::spawn_blocking(move || {
+            list::answer(&shared.journal, &*shared, visitor.as_deref(), &asked)
+        });
         answered
             .await
             .unwrap_or_else(|_| SessionsListResult { error: Some("the host ends".to_owned()), ..failed })
@@ -413,8 +518,11 @@ impl Sessions {
     /// # Errors
     /// Why not: it is not known, it is in memory, or the disk does not do it.
     pub async fn remove(&self, id: &SessionId) -> Result<(), RemoveError> {
-        let Some(key) = self.shared.journal.find(id.as_str()) else { return Err(RemoveError::Unknown) };
-        if self.shared.registry().live.get(id).is_some_and(|handle| !handle.commands.is_closed()) {
+        let Some(key) = self.find(id).await else { return Err(RemoveError::Unknown) };
+        if self.visitor().is_some_and(|visitor| !visitor.may_speak) {
+            return Err(RemoveError::Denied);
+        }
+        if self.in_memory(id).is_some() {
             return Err(RemoveError::InUse);
         }
         let journal = self.shared.journal.clone();
@@ -454,6 +562,15 @@ impl Sessions {
             tracing::warn!("{error}");
         }
     }
+}
+
+/// From where one listens.
+#[derive(Debug, Clone, Copy)]
+enum From {
+    /// From behind the entry that the attach names.
+    Entry,
+    /// From the next entry on.
+    Now,
 }
 
 /// What a hub hands over that is not stored.
@@ -503,6 +620,9 @@ pub enum RemoveError {
     /// Someone listens to it, or a turn runs.
     #[error("the session is in use; detach from it, and stop its turn, then try again")]
     InUse,
+    /// A visitor that may only listen.
+    #[error("who asks may only listen")]
+    Denied,
     /// The journal could not be written.
     #[error("{0}")]
     NotStored(NotStored),

@@ -5,7 +5,7 @@ use trunkline_protocol::{
     Delivered, HostBody, HostMessage, InputMode, Role, Stop, StopReason, StopRequested, TurnId,
 };
 
-use super::{Command, Live, Ordered};
+use super::{Command, Hears, Joined, Live, Ordered};
 use crate::{ends, recovery, tail::ListenerNo};
 
 impl Live {
@@ -15,15 +15,16 @@ impl Live {
                 if joined.role == Role::Control && joined.secrets.is_some() {
                     self.secrets = joined.secrets;
                 }
-                self.listeners.insert(listener, (joined.role, joined.answers));
+                let Joined { role, name, answers, joined, .. } = joined;
+                self.listeners.insert(listener, Hears { role, name, answers });
                 // Gone again, if no one waits for it.
-                let _ = joined.joined.send(self.now());
+                let _ = joined.send(self.now());
             }
             Command::Left(listener) => {
                 self.listeners.remove(&listener);
             }
             Command::Said(listener, message) => {
-                let may = self.listeners.get(&listener).is_some_and(|(role, _)| *role == Role::Control);
+                let may = self.listeners.get(&listener).is_some_and(|hears| hears.role == Role::Control);
                 if may {
                     self.take_message(listener, *message).await;
                 } else {
@@ -74,7 +75,7 @@ impl Live {
         if at.is_none() && self.running.as_ref() != Some(&turn) {
             return;
         }
-        self.note(Some(turn.clone()), StopRequested { reason: Some(reason), by: Some(name(by)) }, None);
+        self.note(Some(turn.clone()), StopRequested { reason: Some(reason), by: Some(self.name(by)) }, None);
         if let Some(at) = at {
             self.ordered.remove(at);
             return self.end_turn(turn, ends::stopped(reason, Delivered::No), None);
@@ -121,9 +122,4 @@ impl Live {
             ends::stopped(StopReason::Shutdown, delivered)
         });
     }
-}
-
-/// The name of a listener, as it stands in `by`.
-pub(crate) fn name(listener: ListenerNo) -> String {
-    format!("l-{listener}")
 }

@@ -11,7 +11,7 @@ use trunkline_protocol::{
     MessageId, RelayBody, SessionInfo, SteerResult, TurnBegin, TurnComplete, TurnId,
 };
 
-use super::{Answer, Later, Live, Ordered, Then, WAITING, name};
+use super::{Answer, Later, Live, Ordered, Then, WAITING};
 use crate::{
     ends,
     inputs::{Inputs, Known},
@@ -49,7 +49,7 @@ impl Live {
             message_id: message_id.clone(),
             content: input.message.content.clone(),
             queued: Some(self.running.is_some() || !self.ordered.is_empty()),
-            by: Some(name(by)),
+            by: Some(self.name(by)),
         };
         let seq = self.note(Some(turn.clone()), begin, input.meta.clone());
         if let Some(inputs) = &mut self.inputs {
@@ -178,7 +178,7 @@ impl Live {
                     file_mime_type: file.file_mime_type.clone(),
                     size: file.size,
                     sha256: file.sha256.as_ref().map(ToString::to_string),
-                    by: Some(name(by)),
+                    by: Some(self.name(by)),
                 };
                 self.delivering = Some(delivered);
                 let placing = async move { session.deliver_announced(file).await };
@@ -230,7 +230,7 @@ impl Live {
         let steered = InputSteered {
             message_id: message_id.clone(),
             content: input.message.content.clone(),
-            by: Some(name(by)),
+            by: Some(self.name(by)),
         };
         let turn = self.running.clone();
         let seq = self.note(turn.clone(), steered, input.meta.clone());

@@ -9,7 +9,7 @@ use trunkline_protocol::{
     rules::approves,
 };
 
-use super::{Live, Pending, Then, name};
+use super::{Live, Pending, Then};
 use crate::tail::ListenerNo;
 
 impl Live {
@@ -23,13 +23,14 @@ impl Live {
                     approved: Some(approved),
                     option_id: response.option_id.clone(),
                     reason: response.reason,
-                    ..decided(&response.request_id, by)
+                    ..decided(&response.request_id, self.name(by))
                 };
                 self.decide(decided, permission, response);
             }
             // Not what was asked: no one has decided, and that denies.
             Some(Pending::Question(question)) => {
-                let decided = RequestDecided { cancelled: Some(true), ..decided(&response.request_id, by) };
+                let decided =
+                    RequestDecided { cancelled: Some(true), ..decided(&response.request_id, self.name(by)) };
                 self.note(self.running.clone(), decided, None);
                 question.cancel();
             }
@@ -65,14 +66,15 @@ impl Live {
                 let decided = RequestDecided {
                     values,
                     cancelled: response.cancelled,
-                    ..decided(&response.request_id, by)
+                    ..decided(&response.request_id, self.name(by))
                 };
                 let turn = self.asked_in(&decided.request_id);
                 self.note(self.running.clone(), decided, None);
                 self.recorder.then(Then::Reply(turn, question, response));
             }
             Some(Pending::Permission(permission)) => {
-                let decided = RequestDecided { approved: Some(false), ..decided(&response.request_id, by) };
+                let decided =
+                    RequestDecided { approved: Some(false), ..decided(&response.request_id, self.name(by)) };
                 self.note(self.running.clone(), decided, None);
                 permission.deny();
             }
@@ -173,8 +175,8 @@ fn bare(request: &RequestId) -> RequestDecided {
     }
 }
 
-fn decided(request: &RequestId, by: ListenerNo) -> RequestDecided {
-    RequestDecided { by: Some(name(by)), ..bare(request) }
+fn decided(request: &RequestId, by: String) -> RequestDecided {
+    RequestDecided { by: Some(by), ..bare(request) }
 }
 
 /// The fields of a question whose answers are not kept.

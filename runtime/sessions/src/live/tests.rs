@@ -60,8 +60,13 @@ impl World {
             turn: String::new(),
             _folder: folder,
         };
-        let joined =
-            Joined { role: Role::Control, secrets: None, answers: sender, joined: oneshot::channel().0 };
+        let joined = Joined {
+            role: Role::Control,
+            name: "l-1".to_owned(),
+            secrets: None,
+            answers: sender,
+            joined: oneshot::channel().0,
+        };
         world.live.take(Command::Joined(HUB, joined)).await;
         world.agent_hears("session.start").await;
         let extensions = ["turns", "events", "questions", "control"];
