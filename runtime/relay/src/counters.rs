@@ -41,6 +41,8 @@ counters! {
     unknown_session,
     /// Messages for closed sessions, and answers that no one waits for ([session.4], [permission.4]).
     late,
+    /// Messages that the hub may not say.
+    forbidden,
     /// A second `session.start` or `session.close` ([session.7]).
     repeated,
     /// What agents said of turns that had ended, for a hub that cannot distinguish it from the next turn ([turn.9]).

@@ -31,13 +31,16 @@ impl Figures {
 
 /// The answer to `agents.list`, within a line that any hub can read: where it would be longer, sessions are left out
 /// from the end, then the longest of what is known of an agent: `stderr`, then `models`, then the rest ([relay.4]).
-pub(crate) fn answer(host: &Host, list: &AgentsList, figures: Option<&Figures>) -> Vec<u8> {
+pub(crate) fn answer(
+    host: &Host,
+    list: &AgentsList,
+    figures: Option<&Figures>,
+    is_shown: impl Fn(&str) -> bool,
+) -> Vec<u8> {
     let mut agents = agents(host);
+    agents.retain(|agent| is_shown(&agent.id));
     if let Some(figures) = figures.filter(|_| list.health == Some(true)) {
-        for agent in &mut agents {
-            let of = figures.agents.iter().find(|health| health.agent == agent.id);
-            agent.health = of.map(health::entry);
-        }
+        add_health(&mut agents, &figures.agents);
     }
     let most = list.sessions.map_or(0, |most| SESSIONS.min(most as usize));
     let listed = figures.filter(|_| most > 0).map(|figures| &figures.sessions);
@@ -63,6 +66,20 @@ pub(crate) fn answer(host: &Host, list: &AgentsList, figures: Option<&Figures>) 
         {
             return result(list, agents, sessions);
         }
+    }
+}
+
+/// The host's agents with their health, as `agents.list.result` has them, whole. Asks every link.
+pub async fn list_agents(host: &Host) -> Vec<AgentEntry> {
+    let health = host.health().await;
+    let mut agents = agents(host);
+    add_health(&mut agents, &health);
+    agents
+}
+
+fn add_health(agents: &mut [AgentEntry], known: &[AgentHealth]) {
+    for agent in agents {
+        agent.health = known.iter().find(|health| health.agent == agent.id).map(health::entry);
     }
 }
 
@@ -132,7 +149,7 @@ mod tests {
     }
 
     fn answered(host: &Host, list: &AgentsList, figures: &Figures) -> AgentsListResult {
-        let line = answer(host, list, Some(figures));
+        let line = answer(host, list, Some(figures), |_| true);
         assert!(line.len() <= MIN_MAX_LINE + 1, "{}", line.len());
         let message = AdapterMessage::parse(String::from_utf8(line).unwrap().trim_end()).unwrap();
         let AdapterBody::AgentsListResult(result) = message.body else { panic!("another message") };

@@ -16,14 +16,14 @@ use tokio::{
 use trunkline_host::{EventDelivery, Host, OpenError, Session, SessionOptions, config::Unenforced, redact};
 use trunkline_pipe::Key;
 use trunkline_protocol::{
-    AdapterBody, AdapterInfo, AdapterMessage, AgentsList, Capabilities, Category, ClosedReason, Envelope,
-    ErrorEvent, Extensions, Failure, HostBody, HostMessage, HubMessage, Item, MIN_MAX_LINE, Meta, PROTOCOL,
-    Pong, SessionClosed, SessionId, SessionInfo, SessionReady, SessionStart, SessionsListResult, Unread,
-    line_limit,
+    AdapterBody, AdapterInfo, AdapterMessage, AgentsList, AttachRefusal, Capabilities, Category,
+    ClosedReason, Envelope, ErrorEvent, Extensions, Failure, HostBody, HostMessage, HubMessage, InputMode,
+    Item, MIN_MAX_LINE, Meta, PROTOCOL, Pong, RelayBody, RelayMessage, SessionClosed, SessionId, SessionInfo,
+    SessionReady, SessionStart, SessionsListResult, Unread, line_limit,
     rules::{SessionPhase, SessionRule, from_host},
     session_named_in,
 };
-use trunkline_sessions::ends;
+use trunkline_sessions::{Visitor, ends};
 
 use crate::{
     RelayOptions,
@@ -142,6 +142,11 @@ impl Dispatch {
                     if matches!(unread, Unread::UnknownType { .. })
                         && let Ok(message) = HubMessage::parse(line)
                     {
+                        if let Err(why) =
+                            self.options.judge.as_ref().map_or(Ok(()), |judge| judge.hear_hub(&message))
+                        {
+                            return self.forbid_hub(&message, why);
+                        }
                         return self.take_journal(message).await;
                     }
                     let counters = self.counters();
@@ -162,7 +167,43 @@ impl Dispatch {
                 return tracing::debug!("a line of the hub was not a message");
             }
         };
-        self.handle(message).await;
+        match self.options.judge.as_ref().map_or(Ok(()), |judge| judge.hear_host(&message)) {
+            Ok(()) => self.handle(message).await,
+            Err(why) => self.forbid(message, why),
+        }
+    }
+
+    /// Answers what the hub may not say: by the end of what it would have begun, else by an `error`.
+    fn forbid(&self, message: HostMessage, why: String) {
+        count(&self.counters().forbidden);
+        let HostMessage { session_id, turn_id, body, .. } = message;
+        let failure = Failure::new(Category::PermissionDenied, why);
+        let body: AdapterBody = match body {
+            HostBody::SessionStart(_) => {
+                SessionClosed { reason: Some(ClosedReason::Refused), error: Some(failure) }.into()
+            }
+            HostBody::UserInput(input) if input.mode != Some(InputMode::Steer) => {
+                ends::forbidden(failure).into()
+            }
+            _ => ErrorEvent {
+                category: failure.category,
+                message: failure.message.unwrap_or_default(),
+                fatal: Some(false),
+                ..ErrorEvent::default()
+            }
+            .into(),
+        };
+        let agreed = self.links.get(&session_id).map_or(Extensions::all(), |link| link.agreed);
+        let mut answer = AdapterMessage::new(session_id, body);
+        answer.turn_id = turn_id;
+        self.put(answer, agreed);
+    }
+
+    fn forbid_hub(&self, message: &HubMessage, why: String) {
+        count(&self.counters().forbidden);
+        let refused = ends::refused(AttachRefusal::Forbidden, why);
+        let refused = RelayMessage::new(message.session_id.clone(), RelayBody::from(refused));
+        self.upstream.put_control(&refused.to_line());
     }
 
     /// Reports a line over the limit to the session that its first bytes name ([frame.5]).
@@ -271,7 +312,13 @@ impl Dispatch {
             let ready = self.ready(&agent, &start, agreed);
             self.put(Envelope::<AdapterBody>::new(id.clone(), Box::new(ready)), agreed);
         }
-        let opened = if served {
+        let opened = if !self.may_open(&agent) {
+            let why = format!("this hub may not use the agent {agent}");
+            Err(SessionClosed {
+                reason: Some(ClosedReason::Refused),
+                error: Some(Failure::new(Category::PermissionDenied, why)),
+            })
+        } else if served {
             self.open_below(&agent, &id, &below(*start), meta.as_ref()).await
         } else {
             let version = start.protocol.unwrap_or_default();
@@ -293,6 +340,14 @@ impl Dispatch {
             let session = HubSession::run(new, messages).await;
             Gone { id, key, session }
         });
+    }
+
+    fn visitor(&self) -> Option<&Visitor> {
+        self.options.sessions.as_ref().and_then(trunkline_sessions::Sessions::visitor)
+    }
+
+    fn may_open(&self, agent: &str) -> bool {
+        self.visitor().is_none_or(|visitor| visitor.may_speak && visitor.may_have(agent))
     }
 
     /// Opens a session of the journal ([journal.2]).
@@ -394,7 +449,7 @@ impl Dispatch {
     /// Answers with the agents, once those of which nothing is known have been asked, and the links for what the hub asks
     /// of these ([relay.4]). At once where too many such answers wait.
     fn list_agents(&mut self, mut list: AgentsList) {
-        if !self.options.is_on_socket {
+        if !self.options.is_of_user {
             // One hub's sessions are no other's business; on a socket of the relay all hubs are its user's own.
             list.sessions = None;
         }
@@ -434,7 +489,10 @@ impl Dispatch {
 
     fn answer_lists(&mut self, figures: Option<&Figures>) {
         for list in std::mem::take(&mut self.lists) {
-            self.upstream.put_control(&directory::answer(&self.host, &list, figures));
+            let answer = directory::answer(&self.host, &list, figures, |agent| {
+                self.visitor().is_none_or(|visitor| visitor.may_have(agent))
+            });
+            self.upstream.put_control(&answer);
         }
     }
 

@@ -20,10 +20,7 @@ use tokio::{
 };
 use trunkline_host::{Host, process::descends_from_this};
 
-use crate::{
-    RelayOptions,
-    serve::{Boxed, Ended, Input, talk},
-};
+use crate::{RelayOptions, serve::serve_hub};
 
 /// How many hubs there are at a time on one socket. A further one waits until one has gone.
 const HUBS: usize = 256;
@@ -47,9 +44,9 @@ impl Doors {
         let (stopping, stopped) = watch::channel(false);
         let mut doors = JoinSet::new();
         for path in &options.sockets {
-            let door = Door::open(path)?;
-            let inner = RelayOptions { sockets: Vec::new(), is_on_socket: true, ..options.clone() };
-            doors.spawn(door.serve(host.clone(), inner, stopped.clone()));
+            let socket = PrivateSocket::open(path)?;
+            let inner = RelayOptions { sockets: Vec::new(), ..options.clone() }.of_user();
+            doors.spawn(serve(socket, host.clone(), inner, stopped.clone()));
         }
         Ok(Self { doors, stopping })
     }
@@ -62,15 +59,23 @@ impl Doors {
     }
 }
 
-/// One socket. Dropping it removes its file.
+/// A socket of this user: a file of mode 0600, which takes no connection of another user, and none of a process that
+/// this process has started, or one of those. Dropping it removes its file.
 #[derive(Debug)]
-struct Door {
+pub struct PrivateSocket {
     listener: UnixListener,
     path: PathBuf,
 }
 
-impl Door {
-    fn open(path: &Path) -> io::Result<Self> {
+impl PrivateSocket {
+    /// Listens at a path. What a process has left there that has ended is replaced.
+    ///
+    /// # Errors
+    /// The path, and why not: another process listens there, say.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime with I/O.
+    pub fn open(path: &Path) -> io::Result<Self> {
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
         if let Ok(found) = fs::symlink_metadata(path) {
             if !found.file_type().is_socket() {
@@ -93,55 +98,61 @@ impl Door {
         Ok(Self { listener, path: path.to_owned() })
     }
 
-    async fn serve(self, host: Host, options: RelayOptions, mut stopped: watch::Receiver<bool>) {
-        let mut hubs = JoinSet::new();
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Waits for the next one who may connect. Others are refused, and the log says so.
+    ///
+    /// # Cancel safety
+    /// Loses no connection.
+    pub async fn accept(&self) -> UnixStream {
         loop {
-            tokio::select! {
-                biased;
-                // Gone is stopped.
-                _ = stopped.changed() => break,
-                Some(_) = hubs.join_next() => {}
-                connected = self.listener.accept(), if hubs.len() < HUBS => match connected {
-                    Ok((stream, _)) => {
-                        if let Err(why) = may_enter(&stream) {
-                            tracing::warn!(socket = %self.path.display(), "a connection is refused: {why}");
-                            continue;
-                        }
-                        hubs.spawn(serve_hub(host.clone(), options.clone(), stream, stopped.clone()));
-                    }
-                    Err(error) => {
-                        tracing::warn!(socket = %self.path.display(), "a connection was not taken: {error}");
-                        sleep(AGAIN).await;
+            match self.listener.accept().await {
+                Ok((stream, _)) => match may_enter(&stream) {
+                    Ok(()) => return stream,
+                    Err(why) => {
+                        tracing::warn!(socket = %self.path.display(), "a connection is refused: {why}");
                     }
                 },
+                Err(error) => {
+                    tracing::warn!(socket = %self.path.display(), "a connection was not taken: {error}");
+                    sleep(AGAIN).await;
+                }
             }
         }
-        while hubs.join_next().await.is_some() {}
     }
 }
 
-impl Drop for Door {
+impl Drop for PrivateSocket {
     fn drop(&mut self) {
         // Another's, if it is not there any more.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-async fn serve_hub(
-    host: Host,
-    options: RelayOptions,
-    stream: UnixStream,
-    mut stopped: watch::Receiver<bool>,
-) {
-    let (input, output) = stream.into_split();
-    let mut stop: Boxed<'_, ()> = Box::pin(async move {
-        // Gone is stopped.
-        let _ = stopped.changed().await;
-    });
-    let (mut input, never): (Input<'_>, _) = (Box::new(input), Box::pin(std::future::pending()));
-    let talked = talk(&host, &mut input, Box::new(output), options, &mut stop, never).await;
-    let talked = if talked.ended == Ended::Stopped { talked } else { talked.detach() };
-    talked.last_words().await;
+/// Takes the hubs that connect to a socket.
+async fn serve(socket: PrivateSocket, host: Host, options: RelayOptions, mut stopped: watch::Receiver<bool>) {
+    let mut hubs = JoinSet::new();
+    loop {
+        let stream = tokio::select! {
+            biased;
+            // Gone is stopped.
+            _ = stopped.changed() => break,
+            Some(_) = hubs.join_next() => continue,
+            stream = socket.accept(), if hubs.len() < HUBS => stream,
+        };
+        let (input, output) = stream.into_split();
+        let mut stopped = stopped.clone();
+        let stop = async move {
+            // Gone is stopped.
+            let _ = stopped.changed().await;
+        };
+        hubs.spawn(serve_hub(host.clone(), options.clone(), input, output, stop));
+    }
+    while hubs.join_next().await.is_some() {}
 }
 
 /// Whether one who connects may be a hub.

@@ -50,7 +50,9 @@ mod stdio;
 mod upstream;
 
 pub use counters::Counters;
-pub use options::RelayOptions;
-pub use serve::{Ended, Report, serve, serve_beside_sockets, serve_until};
+pub use directory::list_agents;
+pub use doors::PrivateSocket;
+pub use options::{Judge, RelayOptions};
+pub use serve::{Ended, Report, end, serve, serve_beside_sockets, serve_hub, serve_until};
 pub use stdio::serve_stdio;
 pub use trunkline_protocol::ToolsAsOutput;

@@ -1,9 +1,24 @@
 //! How a relay presents itself.
 
-use std::path::PathBuf;
+use std::{fmt, path::PathBuf, sync::Arc};
 
-use trunkline_protocol::{MAX_LINE, ToolsAsOutput};
+use trunkline_protocol::{HostMessage, HubMessage, MAX_LINE, ToolsAsOutput};
 use trunkline_sessions::Sessions;
+
+/// Decides what a hub may say, before the relay takes it.
+pub trait Judge: fmt::Debug + Send + Sync {
+    /// Whether a message to an adapter, or to the relay as one, may be said.
+    ///
+    /// # Errors
+    /// Why not, for the hub to read.
+    fn hear_host(&self, message: &HostMessage) -> Result<(), String>;
+
+    /// Whether a message to a relay with a journal may be said.
+    ///
+    /// # Errors
+    /// Why not, for the hub to read.
+    fn hear_hub(&self, message: &HubMessage) -> Result<(), String>;
+}
 
 /// How a relay presents itself and what it takes.
 #[derive(Debug, Clone)]
@@ -24,8 +39,10 @@ pub struct RelayOptions {
     pub stays: bool,
     /// The sessions of a journal, which hubs that know `journal` get ([journal.1]).
     pub sessions: Option<Sessions>,
-    /// Whether this hub is on a socket: one of the relay's user, who may see what other hubs do.
-    pub(crate) is_on_socket: bool,
+    /// Who decides what the hub may say. `None`: it may say all.
+    pub judge: Option<Arc<dyn Judge>>,
+    /// Whether its hubs are all of the relay's user, who may see what each of them does.
+    pub(crate) is_of_user: bool,
 }
 
 impl Default for RelayOptions {
@@ -38,7 +55,8 @@ impl Default for RelayOptions {
             sockets: Vec::new(),
             stays: false,
             sessions: None,
-            is_on_socket: false,
+            judge: None,
+            is_of_user: false,
         }
     }
 }
@@ -76,6 +94,20 @@ impl RelayOptions {
     #[must_use]
     pub fn stays(mut self) -> Self {
         self.stays = true;
+        self
+    }
+
+    /// For a hub that may not say all.
+    #[must_use]
+    pub fn judged(mut self, judge: Arc<dyn Judge>) -> Self {
+        self.judge = Some(judge);
+        self
+    }
+
+    /// For a hub that is known to be of the relay's user, as on its socket: it may see what other hubs do.
+    #[must_use]
+    pub fn of_user(mut self) -> Self {
+        self.is_of_user = true;
         self
     }
 

@@ -138,6 +138,33 @@ pub(crate) async fn serve_with(
     end(&host, sessions, all).await
 }
 
+/// Serves one hub of several: reads its messages until they end, `stop` resolves or the output breaks. The host goes on,
+/// and so do the sessions of its journal; those that this hub alone has are closed. What it said before the end is taken.
+///
+/// # Cancel safety
+/// Dropping the future lets the hub go at once, as if its output had broken.
+///
+/// # Panics
+/// Outside a tokio runtime.
+pub async fn serve_hub<R, W>(
+    host: Host,
+    options: RelayOptions,
+    reader: R,
+    writer: W,
+    stop: impl Future<Output = ()> + Send,
+) -> Report
+where
+    R: AsyncRead + Unpin + Send,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let (mut reader, writer): (Input<'_>, Output) = (Box::new(reader), Box::new(writer));
+    let mut stop: Boxed<'_, ()> = Box::pin(stop);
+    let never = Box::pin(std::future::pending());
+    let talked = talk(&host, &mut reader, writer, options, &mut stop, never).await;
+    let talked = if talked.ended == Ended::Stopped { talked } else { talked.detach() };
+    talked.last_words().await
+}
+
 /// Something awaited that this crate compiles, as its own profile says, and not each crate that awaits it.
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -170,12 +197,11 @@ async fn run(
     end(&host, sessions, talked.last_words()).await
 }
 
-/// Shuts the host down, and its journal, while a hub gets its last words.
-pub(crate) async fn end<T>(
-    host: &Host,
-    sessions: Option<Sessions>,
-    last_words: impl Future<Output = T>,
-) -> T {
+/// Shuts a host down, and its journal, while `last_words` reach who is served: within 4 s ([relay.9]).
+///
+/// # Cancel safety
+/// Dropping the future drops everything at once.
+pub async fn end<T>(host: &Host, sessions: Option<Sessions>, last_words: impl Future<Output = T>) -> T {
     let finished = async {
         if let Some(sessions) = &sessions {
             sessions.finish().await;

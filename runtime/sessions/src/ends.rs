@@ -16,6 +16,12 @@ pub fn busy(why: &str) -> TurnComplete {
     TurnComplete { error: Some(Failure::new(Category::Busy, why)), ..failed(Delivered::No) }
 }
 
+/// The end of an input that its sender may not send.
+pub fn forbidden(why: Failure) -> TurnComplete {
+    let status = Some(Status::Refused);
+    TurnComplete { status, error: Some(why), delivered: Some(Delivered::No), ..TurnComplete::default() }
+}
+
 /// The end of a turn that was stopped.
 pub fn stopped(reason: StopReason, delivered: Delivered) -> TurnComplete {
     TurnComplete {

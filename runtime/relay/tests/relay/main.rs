@@ -13,6 +13,7 @@ mod golden;
 mod hub;
 mod journal;
 mod journal_again;
+mod judged;
 mod large;
 mod listed;
 mod pipe;

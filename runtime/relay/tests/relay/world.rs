@@ -1,11 +1,11 @@
 //! A hub above, a relay, a scripted adapter below.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use tokio::{sync::oneshot, task::JoinHandle};
 use trunkline_host::{Host, HostBuilder, config::AgentConfig};
 use trunkline_journal::{OpenError, Options};
-use trunkline_relay::{RelayOptions, Report, serve_until};
+use trunkline_relay::{Judge, RelayOptions, Report, serve_until};
 use trunkline_sessions::Sessions;
 
 use crate::{
@@ -60,6 +60,20 @@ impl World {
             }
         };
         Self::serving(configure, |host| host, 64 * 1024, open)
+    }
+
+    /// With a hub that may not say all, and a journal.
+    pub fn judged(folder: &Path, judge: impl Judge + 'static) -> Self {
+        let folder = folder.to_owned();
+        Self::serving(
+            |agent| agent,
+            |host| host,
+            64 * 1024,
+            move |host| {
+                let sessions = Sessions::open(host.clone(), &folder, Options::default()).unwrap().0;
+                RelayOptions::default().sessions(sessions).judged(Arc::new(judge))
+            },
+        )
     }
 
     /// Ends all of it as SIGKILL would, as far as one process can.

@@ -1,0 +1,66 @@
+//! A hub that may not say all: what it may not is answered, and reaches no session.
+
+use serde_json::json;
+use trunkline_protocol::{HostBody, HostMessage, HubBody, HubMessage};
+use trunkline_relay::Judge;
+
+use crate::{
+    journal::{folder, open},
+    world::World,
+};
+
+/// Takes inputs, and no more, from a hub that hands over nothing.
+#[derive(Debug)]
+struct Few;
+
+impl Judge for Few {
+    fn hear_host(&self, message: &HostMessage) -> Result<(), String> {
+        match &message.body {
+            HostBody::SessionStart(start) if start.model.is_none() => Ok(()),
+            HostBody::UserInput(input) if input.content != "forbidden" => Ok(()),
+            HostBody::Ping(_) => Ok(()),
+            other => Err(format!("{} may not be said", other.kind().as_str())),
+        }
+    }
+
+    fn hear_hub(&self, message: &HubMessage) -> Result<(), String> {
+        match &message.body {
+            HubBody::SessionAttach(attach) if attach.env.is_some() => Err("no env".to_owned()),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_hub_may_not_say_is_answered_and_reaches_no_session() {
+    let folder = folder();
+    let mut world = World::judged(folder.path(), Few);
+    let mut adapter = open(&mut world, "s").await;
+
+    let start = json!({"type": "session.start", "session_id": "t", "model": "m"});
+    world.hub.say(start).await;
+    let closed = world.hub.expect("session.closed").await;
+    assert_eq!((&closed["reason"], &closed["session_id"]), (&json!("refused"), &json!("t")));
+    assert_eq!(closed["error"]["message"], "session.start may not be said");
+
+    world.hub.input("s", "one", "forbidden").await;
+    let end = world.hub.expect("turn.complete").await;
+    assert_eq!((&end["status"], &end["delivered"]), (&json!("refused"), &json!("no")));
+    assert_eq!((&end["turn_id"], &end["error"]["category"]), (&json!("one"), &json!("permission_denied")));
+    assert!(end.get("seq").is_none(), "it is no entry");
+
+    world.hub.say(json!({"type": "stop", "session_id": "s"})).await;
+    let error = world.hub.expect("error").await;
+    assert_eq!((&error["category"], &error["fatal"]), (&json!("permission_denied"), &json!(false)));
+
+    let attach = json!({"type": "session.attach", "session_id": "s", "after": 0, "env": {"A": "b"}});
+    world.hub.say(attach).await;
+    let refused = world.hub.expect("session.refused").await;
+    assert_eq!((&refused["reason"], &refused["message"]), (&json!("forbidden"), &json!("no env")));
+
+    // What it may say goes on, and the agent has heard nothing of the rest.
+    world.hub.input("s", "two", "allowed").await;
+    assert_eq!(adapter.expect("user.input").await["content"], "allowed");
+    let report = world.end().await;
+    assert_eq!(report.counters.forbidden, 4);
+}
