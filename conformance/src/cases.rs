@@ -54,6 +54,7 @@ static HOST: &[&[Case]] = &[
     host::journal::listeners::CASES,
     host::journal::inputs::CASES,
     host::journal::restart::CASES,
+    host::journal::list::CASES,
 ];
 
 /// All cases of a side.

@@ -6,6 +6,7 @@
 mod agent;
 mod hubs;
 mod inputs;
+mod list;
 mod listen;
 mod session;
 

@@ -13,6 +13,7 @@ use crate::{
 pub(in crate::cases) mod attach;
 pub(in crate::cases) mod entries;
 pub(in crate::cases) mod inputs;
+pub(in crate::cases) mod list;
 pub(in crate::cases) mod listeners;
 pub(in crate::cases) mod requests;
 pub(in crate::cases) mod restart;
@@ -104,6 +105,11 @@ fn asked(t: &Trial<'_>, hub: &Hub, s: &Session, from: usize, request: &str) -> O
     t.hear(hub, s, from, format!("the request {request}"), |seen| {
         seen.kind().ends_with(".request") && seen.text("request_id") == request
     })
+}
+
+/// How many sessions were opened at adapters.
+fn starts(t: &Trial<'_>) -> usize {
+    t.written().iter().filter(|below| below.seen.kind() == "session.start").count()
 }
 
 /// What the adapter was answered to a request.

@@ -16,6 +16,7 @@ impl Journal {
             "session.start" if asks => self.start(hub, &message),
             "session.attach" => self.attach(hub, &message),
             "session.history" => self.history(hub, &message),
+            "sessions.list" if asks => self.list(hub, &message),
             "session.detach" => {
                 if self.hubs.get_mut(&hub).is_some_and(|hub| hub.listens.remove(&id).is_some()) {
                     self.left(&id);

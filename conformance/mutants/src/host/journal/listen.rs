@@ -87,15 +87,9 @@ impl Journal {
                 session.secrets.insert(name.to_owned(), secret.clone());
             }
         }
-        let state = match () {
-            () if session.is_closed => "closed",
-            () if !session.turns.is_empty() => "running",
-            () if session.is_open => "idle",
-            () => "detached",
-        };
         let mut turns = session.turns.iter().map(|turn| turn.id.clone());
         let mut attached = json!({
-            "type":"session.attached","agent_id":"first","state":state,"turn_id":turns.next(),
+            "type":"session.attached","agent_id":"first","state":session.state(),"turn_id":turns.next(),
             "queued":turns.collect::<Vec<_>>(),"requests":session.requests,"first_seq":1,"last_seq":last,
             "epoch":self.epoch
         });

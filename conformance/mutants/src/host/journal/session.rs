@@ -135,6 +135,16 @@ impl Session {
         self.lines.len() as u64
     }
 
+    /// What it does.
+    pub(crate) fn state(&self) -> &'static str {
+        match () {
+            () if self.is_closed => "closed",
+            () if !self.turns.is_empty() => "running",
+            () if self.is_open => "idle",
+            () => "detached",
+        }
+    }
+
     pub(crate) fn epoch_at(&self, seq: u64) -> Option<u64> {
         let at = usize::try_from(seq).ok()?.checked_sub(1)?;
         self.epochs.get(at).copied()

@@ -135,7 +135,7 @@ fn known_id(t: &mut Trial<'_>) -> Outcome {
         if round == 1 {
             hub = again(t)?;
         }
-        let starts = starts(t);
+        let starts = super::starts(t);
         for s in [&s, &closed] {
             let from = hub.start(s, json!({}));
             let refused = t.hear_kind(&hub, s, from, "session.refused")?;
@@ -145,13 +145,9 @@ fn known_id(t: &mut Trial<'_>) -> Outcome {
         }
         t.rest(&hub)?;
         // The fence has one of its own.
-        t.demand(self::starts(t) <= starts + 1, "no session at the adapter", "one more")?;
+        t.demand(super::starts(t) <= starts + 1, "no session at the adapter", "one more")?;
     }
     Ok(())
-}
-
-fn starts(t: &Trial<'_>) -> usize {
-    t.written().iter().filter(|below| below.seen.kind() == "session.start").count()
 }
 
 /// Whether a text stands in a file of the journal.

@@ -1,0 +1,94 @@
+//! The sessions of the journal, found and listed page by page ([journal.12]).
+
+use serde_json::{Value, json};
+
+use super::session::Session;
+use super::{Journal, Message, text};
+use crate::switches::{Mutant as M, broken};
+
+/// The most sessions of an answer.
+const PAGE: usize = 100;
+/// Up to the second, a time by RFC 3339 has so many characters.
+const TO_THE_SECOND: usize = 19;
+
+impl Journal {
+    /// `sessions.list`.
+    pub(crate) fn list(&mut self, hub: u64, message: &Message) {
+        let result = self.page(message);
+        if broken(M::ListOpens) {
+            let ids: Vec<String> = self.sessions.keys().cloned().collect();
+            ids.iter().for_each(|id| self.wake(id));
+        }
+        self.tell(hub, "", result);
+    }
+
+    fn page(&self, message: &Message) -> Value {
+        let mut result =
+            json!({"type":"sessions.list.result","session_id":"","request_id":message.get("request_id")});
+        let mut after = message.get("cursor").and_then(Value::as_str).map(str::to_owned);
+        let is_place =
+            |cursor: &str| cursor.split_once('/').is_some_and(|(second, _)| second.len() == TO_THE_SECOND);
+        if after.as_deref().is_some_and(|cursor| !is_place(cursor)) {
+            if !broken(M::ListCursorAnew) {
+                result["error"] = "the cursor is no `next` of an answer".into();
+                return result;
+            }
+            after = None;
+        }
+        let mut rows: Vec<(String, &Session, Value)> = self.sessions.values().map(row).collect();
+        rows.sort_by(|one, other| other.0.cmp(&one.0));
+        if let Some(after) = after {
+            // What broken hosts begin with: the last of the page before, or the second one behind it.
+            let (again, lost) = (broken(M::ListDoubles), usize::from(broken(M::ListLoses)));
+            rows.retain(|row| row.0 < after || again && row.0 == after);
+            rows.drain(..lost.min(rows.len()));
+        }
+        rows.retain(|(_, session, row)| fits(message, session, row));
+        let limit = message.get("limit").and_then(Value::as_u64).filter(|_| !broken(M::ListUnlimited));
+        let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(PAGE).min(PAGE);
+        if rows.len() > limit {
+            rows.truncate(limit);
+            result["next"] = rows.last().map(|row| row.0.as_str()).into();
+        }
+        result["sessions"] = rows.into_iter().map(|(_, _, row)| row).collect();
+        result
+    }
+}
+
+/// A session's place in the list, and what is said of it.
+fn row(session: &Session) -> (String, &Session, Value) {
+    let time = |line: Option<&Vec<u8>>| {
+        let entry = line.and_then(|line| serde_json::from_slice::<Message>(line).ok()).unwrap_or_default();
+        text(&entry, "time").to_owned()
+    };
+    let (created, active) = (time(session.lines.first()), time(session.lines.last()));
+    let place = format!("{:.TO_THE_SECOND$}/{}", active, session.id);
+    let bytes: usize = session.lines.iter().map(Vec::len).sum();
+    let mut row = json!({
+        "session_id":session.id,"agent_id":"first","state":session.state(),"created":created,"active":active,
+        "entries":session.last(),"bytes":bytes,"open_turns":session.turns.len()
+    });
+    if let Some(cwd) = session.start.get("cwd") {
+        row["cwd"] = cwd.clone();
+    }
+    (place, session, row)
+}
+
+/// Whether a session is one of those that are asked for.
+fn fits(message: &Message, session: &Session, row: &Value) -> bool {
+    let skipped = |member: &str| match member {
+        "id" => broken(M::ListIdIgnored),
+        "agent_id" => broken(M::ListAgentIgnored),
+        "state" => broken(M::ListStateIgnored),
+        _ => false,
+    };
+    let same = |(member, shown): (&str, &str)| {
+        message.get(member).is_none_or(|asked| *asked == row[shown] || skipped(member))
+    };
+    let members = [("id", "session_id"), ("agent_id", "agent_id"), ("cwd", "cwd"), ("state", "state")];
+    let within = |asked: &str| match broken(M::ListTextExact) {
+        true => session.id.contains(asked),
+        false => session.id.to_lowercase().contains(&asked.to_lowercase()),
+    };
+    members.into_iter().all(same) && message.get("text").and_then(Value::as_str).is_none_or(within)
+}
