@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -49,6 +50,10 @@ impl WireSink for Unread {
         if let Some(log) = &self.log {
             log.flush(within);
         }
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        self.log.as_ref().map_or_else(Vec::new, |log| log.files())
     }
 }
 

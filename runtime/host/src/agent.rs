@@ -5,7 +5,7 @@ use std::{
     os::unix::ffi::OsStrExt,
     path::PathBuf,
     sync::{
-        Arc,
+        Arc, PoisonError,
         atomic::{AtomicU8, AtomicUsize, Ordering},
     },
 };
@@ -22,6 +22,7 @@ use crate::{
     declared::Declaration,
     error::OpenError,
     files::{Exchanges, Pinned, StoreDir},
+    host::Covered,
     link::Taps,
     orphans::HostFolder,
     usage::UsageLog,
@@ -205,6 +206,8 @@ pub(crate) struct Folders {
     pub(crate) unwritable: Arc<[PathBuf]>,
     /// Where hosts look for such files. Nothing in a sandbox makes one there.
     pub(crate) reserved: Arc<[PathBuf]>,
+    /// What nothing in a sandbox sees.
+    pub(crate) covered: Covered,
 }
 
 /// Makes the secrets of an agent's configuration known to every sink before anything is said. Those that lie in files
@@ -265,6 +268,8 @@ pub(crate) fn child_spec(
         spec = spec.sandbox(sandbox.clone());
         spec.unwritable = folders.unwritable.to_vec();
         spec.reserved = folders.reserved.to_vec();
+        let covered = folders.covered.read().unwrap_or_else(PoisonError::into_inner);
+        spec.covered = covered.iter().cloned().collect();
     }
     if let Some(records) = &folders.records {
         spec = spec.record_dir(records);

@@ -1,11 +1,11 @@
 //! The host: agents by id, the sessions that are opened on them.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -72,7 +72,11 @@ struct Inner {
     notices: Vec<String>,
     /// What hosts before this one left is looked for here, once.
     orphans: Orphans,
+    covered: Covered,
 }
+
+/// What nothing in a sandbox sees, absolute. Each path once, and there are as many as the program has sockets and logs.
+pub(crate) type Covered = Arc<RwLock<BTreeSet<PathBuf>>>;
 
 struct Agent {
     shared: Arc<AgentShared>,
@@ -123,6 +127,8 @@ pub struct HostBuilder {
     buffers: Buffers,
     /// The files that configurations came from, and others that decide what runs.
     read: Vec<PathBuf>,
+    /// The folder of the journal that a configuration names.
+    journal: Option<PathBuf>,
     /// Whether one was read, so that the next host may look for one where this did.
     looks: bool,
 }
@@ -170,6 +176,7 @@ impl HostBuilder {
         self.state_dir = config.state_dir.or(self.state_dir);
         self.policy = config.policy.or(self.policy);
         self.spool_dir = config.spool_dir.or(self.spool_dir);
+        self.journal = config.journal.or(self.journal);
         self.no_usage_log |= !config.usage_log;
         self.buffers = config.buffers;
         self.read.extend(config.source.path().map(Path::to_owned));
@@ -257,6 +264,10 @@ impl HostBuilder {
         let records = state_dir.as_ref().map(|state| state.join(RECORDS));
         let log = |state| Arc::new(UsageLog::new(state, config::defaults::USAGE_LOG_BYTES));
         let usage = state_dir.clone().filter(|_| self.usage_log && !self.no_usage_log).map(log);
+        let is_sandboxed = self.agents.values().any(|(agent, _)| agent.sandbox.is_some());
+        let logs = self.wire_sink.iter().filter(|_| is_sandboxed).flat_map(|sink| sink.files());
+        let covered = logs.chain(self.journal).map(absolute).collect();
+        let covered: Covered = Arc::new(RwLock::new(covered));
         let taps = self.wire_sink.map(|sink| Arc::new(Taps::new(sink)));
         let folder = Arc::new(HostFolder::new(records.clone())?);
         let spool_dir = self.spool_dir.unwrap_or_else(config::spool_dir);
@@ -293,6 +304,7 @@ impl HostBuilder {
                     records: records.clone(),
                     unwritable: unwritable.clone(),
                     reserved: reserved.clone(),
+                    covered: covered.clone(),
                 };
                 Arc::new(move || agent::child_spec(&config, &profiles, &folders)) as MakeSpec
             });
@@ -311,6 +323,7 @@ impl HostBuilder {
             taps,
             notices,
             orphans,
+            covered,
         };
         Ok(Host { inner: Arc::new(inner) })
     }
@@ -338,7 +351,6 @@ impl HostBuilder {
 
     /// What decides over what runs: the configuration, the policies, and the files that variables come from.
     fn trusted(&self, policies: Vec<PathBuf>) -> Trusted {
-        let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
         let values = self.agents.values().flat_map(|(agent, _)| agent.command.env.values());
         let sources = values.filter_map(|value| match value {
             EnvValue::FromFile(path) => Some(path.clone()),
@@ -352,6 +364,10 @@ impl HostBuilder {
         let reserved = searched.chain([policy]).filter(|_| self.looks).map(absolute).collect();
         Trusted { unwritable, reserved }
     }
+}
+
+fn absolute(path: PathBuf) -> PathBuf {
+    std::path::absolute(&path).unwrap_or(path)
 }
 
 /// Files that no sandbox lets a child change, absolute.
@@ -614,6 +630,14 @@ impl Host {
         if let Some(entry) = self.inner.agents.get(agent) {
             entry.inbox.push(Command::Retry);
         }
+    }
+
+    /// Keeps a file, a folder or a socket from all that starts in a sandbox from now on, although it may read or write around
+    /// it. It has to be there by then, and stay: what takes its place is seen. A journal, a relay's sockets and a wire log are
+    /// kept from them without being named here.
+    pub fn hide(&self, path: impl Into<PathBuf>) {
+        let mut covered = self.inner.covered.write().unwrap_or_else(PoisonError::into_inner);
+        covered.insert(absolute(path.into()));
     }
 
     /// Ends every session, then every process, in four timed steps while it still reads and answers ([process.2]), and

@@ -122,6 +122,9 @@ pub struct Inside<'a> {
     /// Further folders of the host that nothing inside may see: an empty one lies over each that is there and lies in
     /// something that may be read. A grant to write around one, or within, is refused.
     pub hidden: &'a [PathBuf],
+    /// Files and folders of the host that nothing inside may see, write or connect to, although it may read or write around
+    /// them: something empty lies over each that is there, and nothing takes its place. A grant within one is refused.
+    pub covered: &'a [PathBuf],
     /// Files that the host reads and trusts: read-only inside, wherever they lie. One that is absent where the child could
     /// make it is refused.
     pub unwritable: &'a [PathBuf],

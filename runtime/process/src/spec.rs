@@ -56,6 +56,8 @@ pub struct ChildSpec {
     pub record_dir: Option<PathBuf>,
     /// Folders that nothing in a sandbox sees, beside `record_dir`; see [`Inside::hidden`](crate::Inside).
     pub hidden: Vec<PathBuf>,
+    /// Files and folders that something empty lies over in a sandbox; see [`Inside::covered`](crate::Inside).
+    pub covered: Vec<PathBuf>,
     /// Files that nothing in a sandbox changes; see [`Inside::unwritable`](crate::Inside).
     pub unwritable: Vec<PathBuf>,
     /// Names that nothing in a sandbox makes or changes; see [`Inside::reserved`](crate::Inside).
@@ -93,6 +95,7 @@ impl ChildSpec {
             exchange: None,
             record_dir: None,
             hidden: Vec::new(),
+            covered: Vec::new(),
             unwritable: Vec::new(),
             reserved: Vec::new(),
         }
@@ -255,6 +258,7 @@ impl fmt::Debug for ChildSpec {
             .field("exchange", &self.exchange)
             .field("record_dir", &self.record_dir)
             .field("hidden", &self.hidden)
+            .field("covered", &self.covered)
             .field("unwritable", &self.unwritable)
             .field("reserved", &self.reserved)
             .finish()

@@ -172,6 +172,7 @@ fn isolated(sandbox: &dyn Isolation, scene: &Scene<'_>) -> Result<Wrapped, WrapE
         outlet: None,
         limits: spec.limits,
         hidden: &hidden,
+        covered: &spec.covered,
         unwritable: &spec.unwritable,
         reserved: &spec.reserved,
     };

@@ -45,6 +45,7 @@ impl Doors {
         let mut doors = JoinSet::new();
         for path in &options.sockets {
             let socket = PrivateSocket::open(path)?;
+            host.hide(path);
             let inner = RelayOptions { sockets: Vec::new(), ..options.clone() }.of_user();
             doors.spawn(serve(socket, host.clone(), inner, stopped.clone()));
         }
@@ -68,7 +69,8 @@ pub struct PrivateSocket {
 }
 
 impl PrivateSocket {
-    /// Listens at a path. What a process has left there that has ended is replaced.
+    /// Listens at a path. What a process has left there that has ended is replaced. [`Host::hide`] keeps it from adapters
+    /// in a sandbox, which could not be taken as hubs either.
     ///
     /// # Errors
     /// The path, and why not: another process listens there, say.

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::grant::Access;
 use crate::network::proxy_variables;
 use crate::support::Bubblewrap;
-use crate::view::{PROXY_SOCKET, View, What};
+use crate::view::{EMPTY, PROXY_SOCKET, View, What};
 use crate::{CommandLine, Inside, Network};
 use trunkline_process::Descriptors;
 use trunkline_process::loads_natively;
@@ -82,6 +82,7 @@ impl Arguments {
         let at = at.as_os_str();
         match what {
             What::Host(Access::Covered) => self.push([OsStr::new("--tmpfs"), at]),
+            What::Host(Access::Masked) => self.push([OsStr::new("--ro-bind"), EMPTY.as_ref(), at]),
             What::Host(Access::Read) => self.push([OsStr::new("--ro-bind"), at, at]),
             What::Host(Access::Write) => self.push([OsStr::new("--bind"), at, at]),
             What::Other(source) => self.push([OsStr::new("--ro-bind"), source.as_os_str(), at]),

@@ -36,7 +36,7 @@ use crate::network::proxy_variables;
 use crate::podman::{LABEL, clients_variables, is_clients, removal, unique_name};
 use crate::support::is_image;
 use crate::tool::find_tool;
-use crate::view::PROXY_SOCKET;
+use crate::view::{EMPTY, PROXY_SOCKET};
 use crate::{Backend, CommandLine, Container, Inside, Network, Sandbox, SandboxError};
 use trunkline_process::Descriptors;
 
@@ -128,6 +128,7 @@ pub(crate) fn command_line(
     for (source, at, access) in volumes(run.grants, inside) {
         match access {
             Access::Covered => args.cover(&at, podman)?,
+            Access::Masked => args.volume(Path::new(EMPTY), &at, Access::Read)?,
             Access::Read | Access::Write => args.volume(source, &at, access)?,
         }
     }
@@ -285,7 +286,7 @@ impl Arguments {
         volume.push(":");
         volume.push(at);
         volume.push(match access {
-            Access::Covered | Access::Read => ":ro",
+            Access::Covered | Access::Masked | Access::Read => ":ro",
             Access::Write => ":rw",
         });
         self.0.push(volume);

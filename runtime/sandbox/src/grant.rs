@@ -34,6 +34,8 @@ pub(crate) struct Grant {
 pub(crate) enum Access {
     /// Nothing: an empty folder lies over it.
     Covered,
+    /// Nothing: the empty device lies over it, which is no folder.
+    Masked,
     Read,
     Write,
 }
@@ -140,7 +142,7 @@ pub(crate) fn home(grants: &[Grant], inside: &Inside<'_>) -> OsString {
 
 fn is_granted(grants: &[Grant], path: &Path) -> bool {
     let Ok(place) = follow(path) else { return false };
-    deepest(grants, &place.real).is_some_and(|over| over.access != Access::Covered)
+    deepest(grants, &place.real).is_some_and(|over| over.access >= Access::Read)
 }
 
 fn grant(list: &'static str, path: &Path, access: Access) -> Result<Grant, SandboxError> {
@@ -217,20 +219,39 @@ fn covers(asked: &[Grant], inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxErr
             format!("it would show {hidden:?}, which the host keeps to itself; name folders beside it"),
         )
     });
-    let mut covers = Vec::new();
+    let mut covers: Vec<Grant> = Vec::new();
     for (hidden, reason) in others.into_iter().chain(further) {
         let Some(over) = deepest(asked, hidden) else { continue };
         if over.access == Access::Write || over.place.real == hidden {
             return Err(refuse(over, reason));
         }
-        // An empty folder lies over this one where all of the machine can be read. What is not there shows nothing.
-        let covered =
-            over.place.real == Path::new("/") && ["/tmp", "/run"].iter().any(|own| hidden.starts_with(own));
-        if !covered && hidden.is_dir() {
-            covers.push(Grant { access: Access::Covered, ..at(over.list, hidden) });
+        // What is not there shows nothing.
+        if hidden.is_dir() {
+            covers.extend(cover(over, hidden));
+        }
+    }
+    let mut places: Vec<_> = inside.covered.iter().filter_map(|path| Some(follow(path).ok()?.real)).collect();
+    // A folder before what lies in it, which it covers.
+    places.sort();
+    for real in places {
+        if let Some(within) = asked.iter().find(|grant| grant.place.real.starts_with(&real)) {
+            return Err(refuse(within, format!("it lies in {real:?}, which the host keeps to itself")));
+        }
+        if covers.iter().all(|cover| !real.starts_with(&cover.place.real)) {
+            covers.extend(deepest(asked, &real).and_then(|over| cover(over, &real)));
         }
     }
     Ok(covers)
+}
+
+/// What lies over something that is there, in what may be seen. Nothing where all of the machine can be read and an
+/// empty folder of the sandbox lies over it anyway.
+fn cover(over: &Grant, real: &Path) -> Option<Grant> {
+    if over.place.real == Path::new("/") && ["/tmp", "/run"].iter().any(|own| real.starts_with(own)) {
+        return None;
+    }
+    let access = if real.is_dir() { Access::Covered } else { Access::Masked };
+    Some(Grant { access, ..at(over.list, real) })
 }
 
 /// Read-only grants of what the host reads and trusts, where it lies in something that the child may write.

@@ -44,6 +44,7 @@
 //! | the init program | read-only |
 //! | what the host reads and trusts ([`Inside::unwritable`], [`Inside::reserved`]) | read-only, where it lies in something writable |
 //! | private folders of others, records of children | not at all: an empty folder lies over them where what is around may be read; nothing around may be written |
+//! | what the host keeps to itself elsewhere ([`Inside::covered`]) | not at all: an empty folder or the empty device lies over it where what is around may be read or written |
 //!
 //! Folders between something read-only and the writable folder around it are mounted onto themselves: what is a mount
 //! point cannot be renamed, so nothing else can take the read-only thing's place.

@@ -13,6 +13,9 @@ pub(crate) const RESERVED: &str = "/run/trunkline";
 /// Where the proxy's socket is inside: short, since the name of a socket has at most 107 bytes.
 pub(crate) const PROXY_SOCKET: &str = "/run/trunkline/proxy.sock";
 
+/// What lies over a file that no one inside may see. A child may not even open it: it is a device.
+pub(crate) const EMPTY: &str = "/dev/null";
+
 /// What of `/etc` is shown, where it exists. Certificates and the settings of the libraries that use them; the
 /// loader's cache; what programs of `/usr` link to; time zone, names of services and of kinds of files. Accounts and
 /// names of machines are of our own, see [`Own`]; keys, passwords and other settings stay outside.
@@ -101,7 +104,7 @@ pub(crate) struct Mount {
 /// What it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum What {
-    /// The same path of the host, or an empty folder over it that no one can write.
+    /// The same path of the host, or something empty over it that no one can write.
     Host(Access),
     /// Another path of the host, read-only.
     Other(PathBuf),
@@ -166,7 +169,7 @@ impl View {
             self.put(folder, What::Host(Access::Read));
         }
         for masked in &system.masked {
-            self.put(masked, What::Other("/dev/null".into()));
+            self.put(masked, What::Other(EMPTY.into()));
         }
         for link in system.links.iter().filter(|link| !granted.shows(&link.at)) {
             self.put(&link.at, What::Link(link.target.clone()));
@@ -196,7 +199,11 @@ impl View {
         deepest.is_some_and(|mount| match mount.what {
             What::Host(Access::Read | Access::Write) => true,
             What::Other(_) => mount.at == path,
-            What::Host(Access::Covered) | What::Link(_) | What::Proc | What::Dev | What::Empty => false,
+            What::Host(Access::Covered | Access::Masked)
+            | What::Link(_)
+            | What::Proc
+            | What::Dev
+            | What::Empty => false,
         })
     }
 

@@ -107,12 +107,13 @@ impl InMemory for Shared {
 
 impl Sessions {
     /// Opens the journal of a folder, and closes in it what was open when its last host ended. Blocks for the disk: call
-    /// it where that may be.
+    /// it where that may be. No adapter that starts in a sandbox from now on sees the folder.
     ///
     /// # Errors
     /// See [`OpenError`]. What is damaged is handed over beside the sessions.
     pub fn open(host: Host, folder: &Path, options: Options) -> Result<(Self, Vec<Damaged>), OpenError> {
         let (journal, opened) = Journal::open(folder, options)?;
+        host.hide(folder);
         let mut closed = Vec::new();
         for session in opened.unsettled {
             match recovery::recover(&journal, session) {

@@ -1,15 +1,16 @@
 //! The file: private, bounded, with one older file beside it.
 
 use std::{
-    fs::File,
+    fs::{File, OpenOptions},
     io::{self, Read, Write},
-    os::fd::OwnedFd,
+    os::{fd::OwnedFd, unix::fs::OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
 use rustix::{
     fs::{
-        AtFlags, FileType, FlockOperation, Mode, OFlags, fchmod, flock, fstat, open, openat, renameat, statat,
+        AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, fchmod, flock, fstat, ftruncate, open,
+        openat, renameat, renameat_with, statat,
     },
     io::Errno,
 };
@@ -80,6 +81,15 @@ impl LogFile {
         Ok(Self { folder, name, file, size: 0, limit, is_torn: false })
     }
 
+    /// Makes an empty older file where there is none.
+    pub(crate) fn make_older(path: &Path) -> io::Result<PathBuf> {
+        let path = path.with_file_name(older(&path.file_name().unwrap_or_default().to_string_lossy()));
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+            Err(why) if why.kind() != io::ErrorKind::AlreadyExists => Err(why),
+            _ => Ok(path),
+        }
+    }
+
     /// Whether so many bytes more belong into the next file.
     pub(crate) fn is_full_with(&self, more: usize) -> bool {
         self.size > 0 && self.size + more as u64 > self.limit
@@ -95,18 +105,35 @@ impl LogFile {
         let own = fstat(&self.file)?;
         match statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(there) if (there.st_dev, there.st_ino) == (own.st_dev, own.st_ino) => {
-                renameat(&self.folder, &self.name, &self.folder, older(&self.name))?;
+                self.file = self.keep()?;
             }
             // Taken away by someone: theirs is what they have.
-            Err(Errno::NOENT) => {}
+            Err(Errno::NOENT) => self.file = create(&self.folder, &self.name)?,
             Ok(_) => {
                 return Err(io::Error::new(io::ErrorKind::AlreadyExists, "another file stands in its place"));
             }
             Err(why) => return Err(why.into()),
         }
-        self.file = create(&self.folder, &self.name)?;
         (self.size, self.is_torn) = (0, false);
         Ok(())
+    }
+
+    /// Keeps the file as the older one, and gives an empty one of its name.
+    ///
+    /// With an older one that is there it changes names. In a sandbox what lies over a file goes where the file goes, so
+    /// both stay covered; a new file would not be.
+    fn keep(&self) -> Result<File, Errno> {
+        let (folder, name, older) = (&self.folder, &self.name, older(&self.name));
+        if let Some(next) = spare(folder, &older) {
+            match renameat_with(folder, name, folder, &older, RenameFlags::EXCHANGE) {
+                Ok(()) => return ftruncate(&next, 0).map(|()| next),
+                // The file system cannot do that.
+                Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
+                Err(why) => return Err(why),
+            }
+        }
+        renameat(folder, name, folder, &older)?;
+        create(folder, name)
     }
 
     /// Appends whole lines.
@@ -172,9 +199,26 @@ fn is_log(folder: &OwnedFd, name: &str) -> Result<bool, Errno> {
 fn create(folder: &OwnedFd, name: &str) -> Result<File, Errno> {
     let flags =
         OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let private = Mode::RUSR | Mode::WUSR;
-    let file = openat(folder, name, flags, private)?;
-    fchmod(&file, private)?;
+    lock(openat(folder, name, flags, Mode::RUSR | Mode::WUSR)?)
+}
+
+/// An older file whose content may go: one that has no other name.
+fn spare(folder: &OwnedFd, name: &str) -> Option<File> {
+    let flags = OFlags::WRONLY
+        | OFlags::APPEND
+        | OFlags::NOFOLLOW
+        | OFlags::NONBLOCK
+        | OFlags::NOCTTY
+        | OFlags::CLOEXEC;
+    let file = openat(folder, name, flags, Mode::empty()).ok()?;
+    let found = fstat(&file).ok()?;
+    let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
+    (is_file && found.st_nlink == 1).then(|| lock(file).ok())?
+}
+
+/// Makes a file private, and keeps it locked as long as it is open.
+fn lock(file: OwnedFd) -> Result<File, Errno> {
+    fchmod(&file, Mode::RUSR | Mode::WUSR)?;
     // Of a file system without locks two writers would share one file; each has made its own, so none is lost.
     let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
     Ok(File::from(file))

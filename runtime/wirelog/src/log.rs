@@ -80,6 +80,7 @@ impl WireLogOptions {
 /// A log in a file. Dropping it lets the thread write what waits, and waits for nothing; [`WireSink::flush`] waits.
 pub struct WireLog {
     shared: Arc<Shared>,
+    path: PathBuf,
 }
 
 impl fmt::Debug for WireLog {
@@ -206,7 +207,8 @@ impl WireLog {
             .name("trunkline-wire".to_owned())
             .spawn(work)
             .map_err(OpenError::Thread)?;
-        Ok(Self { shared })
+        let path = std::path::absolute(&options.path).unwrap_or_else(|_| options.path.clone());
+        Ok(Self { shared, path })
     }
 
     #[cfg(test)]
@@ -217,7 +219,7 @@ impl WireLog {
             more: Condvar::new(),
             written: Condvar::new(),
         });
-        (Self { shared: shared.clone() }, shared)
+        (Self { shared: shared.clone(), path: PathBuf::new() }, shared)
     }
 }
 
@@ -263,6 +265,15 @@ impl WireSink for WireLog {
         let waited = self.shared.written.wait_timeout_while(state, within, |state| !state.is_idle());
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.flushes -= 1;
+    }
+
+    /// The log, and the older one, which is made empty where there is none yet.
+    fn files(&self) -> Vec<PathBuf> {
+        let older = LogFile::make_older(&self.path);
+        if let Err(why) = &older {
+            tracing::warn!(path = ?self.path, %why, "the older file of the wire log cannot be made, so no sandbox hides it");
+        }
+        std::iter::once(self.path.clone()).chain(older).collect()
     }
 }
 

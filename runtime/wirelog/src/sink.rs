@@ -1,6 +1,6 @@
 //! What passes between a host and its adapters, and who takes it.
 
-use std::{fmt, time::Duration};
+use std::{fmt, path::PathBuf, time::Duration};
 
 /// Takes all that passes between a host and its adapters.
 ///
@@ -14,6 +14,12 @@ pub trait WireSink: fmt::Debug + Send + Sync {
     /// shutdown.
     fn flush(&self, within: Duration) {
         let _ = within;
+    }
+
+    /// The files that it writes, which nothing in a sandbox may see. A host asks before its adapters start. Each has to be
+    /// there then, and what has its name later has to be one of them still: what lies over a file goes where the file goes.
+    fn files(&self) -> Vec<PathBuf> {
+        Vec::new()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The log as a whole.
 
 use std::{
+    collections::BTreeSet,
     fs,
     io::BufReader,
     os::unix::fs::{MetadataExt, PermissionsExt, symlink},
@@ -259,6 +260,39 @@ fn a_full_file_becomes_the_older_one_and_the_next_begins_with_a_header_of_its_ow
     (0..800).for_each(|_| logged.adapter(&line));
     logged.records();
     assert_eq!(fs::read_dir(logged.folder.path()).unwrap().count(), 2, "one older file");
+}
+
+#[test]
+fn two_files_change_names_so_that_what_covers_them_in_a_sandbox_stays_over_them() {
+    let logged = Logged::new(|options| options.file_bytes(0));
+    let inodes = |logged: &Logged| {
+        logged.text();
+        let inode = |name: &str| fs::metadata(logged.folder.path().join(name)).unwrap().ino();
+        BTreeSet::from([inode("log"), inode("log.1")])
+    };
+    let files = logged.log.files();
+    assert_eq!(files, ["log", "log.1"].map(|name| logged.folder.path().join(name)));
+    assert_eq!(fs::metadata(&files[1]).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(logged.log.files(), files, "once made, it stays");
+    let before = inodes(&logged);
+    logged.take(WireEvent::Started { pid: None });
+    let line = json!({"type": "output", "session_id": "s", "content": "x".repeat(1000)});
+    for _ in 0..3 {
+        let first = fs::metadata(&files[0]).unwrap().ino();
+        (0..64).for_each(|_| logged.adapter(&line));
+        assert_eq!(inodes(&logged), before);
+        assert_ne!(fs::metadata(&files[0]).unwrap().ino(), first, "it is full each time");
+        let size = fs::metadata(&files[0]).unwrap().len();
+        assert!(size < 64 * 1024, "the content of the older one is gone: {size}");
+    }
+    // One with another name is not emptied: it may be someone's.
+    let kept = logged.folder.path().join("kept");
+    fs::hard_link(&files[1], &kept).unwrap();
+    let text = fs::read_to_string(&kept).unwrap();
+    (0..64).for_each(|_| logged.adapter(&line));
+    logged.text();
+    assert_eq!(fs::read_to_string(&kept).unwrap(), text);
+    assert_ne!(inodes(&logged), before);
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! A hostile adapter in a real sandbox, where a machine has one.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use trunkline_testing::skipped;
 
-use super::{Home, Ran};
+use super::{
+    Home, Ran,
+    journal::{Serving, start},
+};
 
 /// Turns every folder that it may write to into a link to the host's `/etc`, and names files below.
 const HOSTILE: &str = r#"
@@ -37,7 +40,7 @@ fn a_sandboxed_adapter_gets_no_file_of_the_host_by_a_link() {
     let work = home.path().join("work");
     std::fs::create_dir_all(work.join("out")).unwrap();
     home.file("work/hostile.py", HOSTILE);
-    let config = serde_json::json!({ "agents": [ {
+    let config = json!({ "agents": [ {
         "id": "a",
         "external": { "command": "python3", "args": ["hostile.py"], "work_dir": work },
         "file_roots": ["work/out"],
@@ -101,7 +104,7 @@ fn a_sandboxed_adapter_cannot_write_what_the_next_run_reads() {
     home.file("work/greedy.py", GREEDY);
     home.file("work/key", "value");
     home.file("work/conf/policy.json", r#"{"processes": 100}"#);
-    let config = serde_json::json!({
+    let config = json!({
         "agents": [ {
             "id": "a",
             "external": { "command": "python3", "args": ["greedy.py"], "env": { "KEY": { "from_file": "../key" } } },
@@ -129,4 +132,120 @@ fn a_sandboxed_adapter_cannot_write_what_the_next_run_reads() {
     let agents = run(&["agents", "--json"]);
     agents.must_end_with(0);
     assert!(!agents.stdout.contains("touch"), "{}", agents.stdout);
+}
+
+/// Says what it learns of a host's journal, its sockets and its wire log in the folder that it is given.
+const SPY: &str = r#"
+import json, os, socket, sys
+
+def send(**message):
+    print(json.dumps(message), flush=True)
+
+def learn(what):
+    try:
+        return what()
+    except OSError:
+        return "nothing"
+
+def read(name):
+    with open(name, "rb") as file:
+        return "content" if file.read() else "nothing"
+
+def append(name):
+    with open(name, "ab") as file:
+        return "appended"
+
+def connect(name):
+    with socket.socket(socket.AF_UNIX) as door:
+        door.connect(name)
+        try:
+            door.sendall(b'{"type":"agents.list","session_id":"","request_id":"q"}\n')
+            return "an answer" if door.recv(1) else "a closed door"
+        except ConnectionError:
+            return "a closed door"
+
+for line in sys.stdin:
+    message = json.loads(line)
+    if message["type"] == "user.input":
+        session = message["session_id"]
+        os.chdir(sys.argv[1])
+        learnt = {
+            "list": learn(lambda: len(os.listdir("journal"))),
+            "segment": learn(lambda: read("journal/00000001.log")),
+            "forge": learn(lambda: append("journal/00000001.log")),
+            "journal's socket": learn(lambda: connect("journal/host.sock")),
+            "socket": learn(lambda: connect("hub.sock")),
+            "log": learn(lambda: read("wire.log")),
+            "change": learn(lambda: append("wire.log")),
+            "older log": learn(lambda: read("wire.log.1")),
+        }
+        send(type="output", session_id=session, content=json.dumps(learnt))
+        send(type="turn.complete", session_id=session)
+"#;
+
+#[test]
+fn a_sandboxed_adapter_sees_no_journal_no_socket_and_no_wire_log_of_its_host() {
+    let home = Home::new();
+    for folder in ["work", "elsewhere"] {
+        std::fs::create_dir(home.path().join(folder)).unwrap();
+        home.file(&format!("{folder}/spy.py"), SPY);
+    }
+    let work = home.path().join("work");
+    let agent = |id: &str, work_dir: &str, sandbox: Value| {
+        json!({ "id": id, "sandbox": sandbox,
+            "external": { "command": "python3", "args": ["spy.py", work], "work_dir": home.path().join(work_dir) } })
+    };
+    let bubblewrap = |read_only: &[&str]| json!({ "backend": "bubblewrap", "read_only": read_only });
+    let config = json!({ "agents": [
+        agent("writes", "work", bubblewrap(&[])),
+        agent("reads", "elsewhere", bubblewrap(&[work.to_str().unwrap()])),
+        agent("free", "work", "none".into()),
+    ] });
+    home.file("trunkline.json", &config.to_string());
+    let doctor: Value = serde_json::from_str(&home.run(["doctor", "--json"]).stdout).unwrap();
+    if doctor["agents"][0]["status"] == "fail" {
+        return skipped(&format!("no bubblewrap: {doctor}"));
+    }
+    let serve = [
+        "serve",
+        "--journal",
+        "work/journal",
+        "--listen",
+        "unix:work/hub.sock",
+        "--wire-log",
+        "work/wire.log",
+    ];
+    // The second host has an older log.
+    for run in ["1", "2"] {
+        let mut host = Serving::of(&mut home.command(serve));
+        for (agent, learnt, answered) in [
+            ("writes", "nothing", "nothing"),
+            ("reads", "nothing", "nothing"),
+            ("free", "content", "a closed door"),
+        ] {
+            let id = format!("{agent}-{run}");
+            let mut begin = start(&id);
+            begin["agent_id"] = agent.into();
+            host.say(&begin);
+            host.say(&json!({"type": "user.input", "session_id": id, "turn_id": "t", "content": "spy"}));
+            let said = host.until("output");
+            let said: Value = serde_json::from_str(said["content"].as_str().unwrap()).unwrap();
+            assert_eq!(said["list"] == 0, agent != "free", "{agent}: {said}");
+            for door in ["socket", "journal's socket"] {
+                assert_eq!(said[door], answered, "{agent}: {said}");
+            }
+            for file in ["segment", "log"] {
+                assert_eq!(said[file], learnt, "{agent}: {said}");
+            }
+            for file in ["forge", "change"] {
+                assert_eq!(said[file] == "appended", agent == "free", "{agent}: {said}");
+            }
+            assert_eq!(said["older log"] == "content", agent == "free" && run == "2", "{agent}: {said}");
+            host.until("turn.complete");
+        }
+        // With a socket of its own a host outlives the end of its stdin.
+        let pid = rustix::process::Pid::from_child(&host.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        host.end();
+    }
 }

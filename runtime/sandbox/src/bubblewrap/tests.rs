@@ -67,6 +67,7 @@ fn made(
         outlet,
         limits: Limits::default(),
         hidden: &[],
+        covered: &[],
         unwritable: &[],
         reserved: &[],
     };

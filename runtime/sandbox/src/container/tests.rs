@@ -95,6 +95,7 @@ impl Case {
             outlet: self.outlet.as_ref(),
             limits: Limits { processes: Some(64), open_files: Some(1024), memory: Some(64 << 20) },
             hidden: &[],
+            covered: &[],
             unwritable: &[],
             reserved: &[],
         })
@@ -223,17 +224,22 @@ fn a_second_name_does_not_widen_what_lies_within() {
 }
 
 #[test]
-fn what_is_covered_is_an_empty_folder_under_every_name() {
+fn what_is_covered_is_empty_under_every_name() {
     let data = Grant { also: vec!["/link".into()], ..grant("/data", Access::Read) };
     for (backend, words) in [(podman(), "size=64k,notmpcopyup"), (docker(), "size=64k")] {
         let mut case = Case::of(backend);
         case.grants.push(data.clone());
         case.grants.push(grant("/data/state", Access::Covered));
+        case.grants.push(grant("/data/log", Access::Masked));
         let args = case.args();
         for at in ["/data/state", "/link/state"] {
             assert!(args.contains(&format!("--tmpfs={at}:{words}")), "{args:?}");
         }
-        assert!(!args.iter().any(|arg| arg.starts_with("--volume=/data/state")), "{args:?}");
+        for at in ["/data/log", "/link/log"] {
+            assert!(args.contains(&format!("--volume=/dev/null:{at}:ro")), "{args:?}");
+        }
+        let shown = ["--volume=/data/state", "--volume=/data/log"];
+        assert!(!args.iter().any(|arg| shown.iter().any(|shown| arg.starts_with(shown))), "{args:?}");
     }
 }
 

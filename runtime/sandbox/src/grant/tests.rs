@@ -16,6 +16,7 @@ struct Ground {
     work_dir: PathBuf,
     outlet: Option<Outlet>,
     hidden: Vec<PathBuf>,
+    covered: Vec<PathBuf>,
     unwritable: Vec<PathBuf>,
     reserved: Vec<PathBuf>,
     environment: BTreeMap<OsString, OsString>,
@@ -34,6 +35,7 @@ impl Ground {
             work_dir: PathBuf::new(),
             outlet: None,
             hidden: Vec::new(),
+            covered: Vec::new(),
             unwritable: Vec::new(),
             reserved: Vec::new(),
             environment: BTreeMap::new(),
@@ -64,6 +66,7 @@ impl Ground {
             outlet: self.outlet.as_ref(),
             limits: Limits::default(),
             hidden: &self.hidden,
+            covered: &self.covered,
             unwritable: &self.unwritable,
             reserved: &self.reserved,
         })
@@ -80,6 +83,7 @@ impl Ground {
         let shown = |grant: &Grant| {
             let access = match grant.access {
                 Access::Covered => '-',
+                Access::Masked => 'x',
                 Access::Read => 'r',
                 Access::Write => 'w',
             };
@@ -215,7 +219,7 @@ fn what_a_sandbox_makes_itself_or_what_opens_the_machine_is_refused() {
         }
         let mut ground = Ground::new();
         match access {
-            Access::Covered | Access::Read => ground.sandbox.read_only = vec![path.into()],
+            Access::Covered | Access::Masked | Access::Read => ground.sandbox.read_only = vec![path.into()],
             Access::Write => ground.sandbox.writable = vec![path.into()],
         }
         let said = ground.refused();
@@ -278,6 +282,36 @@ fn what_the_host_keeps_to_itself_is_covered_where_all_around_can_be_read() {
         ground.at("private/one/tmp"),
         "no home is covered"
     );
+}
+
+#[test]
+fn what_is_covered_is_covered_where_all_around_can_be_written_too() {
+    let mut ground = Ground::new();
+    fs::create_dir_all(ground.at("work/a/journal")).unwrap();
+    for file in ["work/a/journal/host.sock", "work/wire.log", "data/deep/other.sock"] {
+        fs::write(ground.at(file), "").unwrap();
+    }
+    symlink("work/a", ground.at("link")).unwrap();
+    ground.covered =
+        ["link/journal/host.sock", "link/journal", "work/wire.log", "data/deep/other.sock", "work/no"]
+            .map(|path| ground.at(path))
+            .into();
+    let of_work = ["w work", "w work/a", "x work/wire.log", "- work/a/journal"];
+    let granted = ground.granted();
+    let seen: Vec<_> = granted.iter().filter(|grant| grant.contains("work")).collect();
+    assert_eq!(seen, of_work, "what lies in nothing that is granted, and what is not there, is left out");
+    assert_eq!(granted.len(), ALWAYS.len() + 3);
+    ground.sandbox.read_only = vec![ground.at("data")];
+    assert!(ground.granted().contains(&"x data/deep/other.sock".to_owned()));
+    for (within, of) in [
+        ("work/a/journal", "work/a/journal"),
+        ("link/journal/host.sock", "work/a/journal"),
+        ("work/wire.log", "work/wire.log"),
+    ] {
+        ground.sandbox.read_only = vec![ground.at(within)];
+        let said = ground.refused();
+        assert!(said.ends_with(&format!("it lies in {of:?}, which the host keeps to itself")), "{said}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{CWD, RenameFlags};
 use trunkline_sandbox::{Backend, Network, SandboxError};
 use trunkline_testing::skipped;
 
@@ -231,6 +232,54 @@ fn what_the_host_keeps_to_itself_is_empty_inside() {
         let (wrote, _) = ground.run(&format!("echo x > '{}/new'", hidden.display()));
         assert!(!wrote, "{readable:?}");
     }
+}
+
+#[test]
+fn what_is_covered_is_seen_by_no_name_and_nothing_takes_its_place() {
+    let Some(mut ground) = ground() else { return };
+    for file in ["work/deep/journal/00000001.log", "work/deep/wire.log", "home/wire.log"] {
+        ground.write(file, "what was said");
+    }
+    let (folder, file) = (ground.at("work/deep/journal"), ground.at("work/deep/wire.log"));
+    ground.covered = vec![folder.clone(), file.clone(), ground.at("home/wire.log")];
+    ground.sandbox.read_only = vec![ground.at("home")];
+    assert_eq!(ground.says("ls -A deep/journal; echo seen > deep/other; cat deep/other"), "seen");
+    for attempt in [
+        "cat deep/journal/00000001.log".to_owned(),
+        "echo x > deep/journal/new".to_owned(),
+        "rmdir deep/journal".to_owned(),
+        "mv deep/journal deep/moved".to_owned(),
+        "mv deep moved".to_owned(),
+        "cat deep/wire.log".to_owned(),
+        "echo x >> deep/wire.log".to_owned(),
+        "rm -f deep/wire.log && cat deep/wire.log".to_owned(),
+        "mv -f deep/other deep/wire.log".to_owned(),
+        "ln deep/wire.log deep/second && cat deep/second".to_owned(),
+        format!("cat '{}'", ground.at("home/wire.log").display()),
+    ] {
+        let (success, said) = ground.run(&attempt);
+        assert!(!success && !said.contains("what was said"), "{attempt}: {said}");
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), "what was said");
+    assert_eq!(fs::read_dir(folder).unwrap().count(), 1);
+}
+
+#[test]
+fn two_files_that_change_names_stay_covered() {
+    let Some(mut ground) = ground() else { return };
+    let (log, older) = (ground.write("work/log", "first"), ground.write("work/log.1", "second"));
+    ground.covered = vec![log.clone(), older.clone()];
+    let script = "touch ready; while ! test -e go; do sleep 0.01; done; cat log; cat log.1; true";
+    let said = std::thread::scope(|scope| {
+        let run = scope.spawn(|| ground.says(script));
+        eventually("it runs", || ground.at("work/ready").exists());
+        rustix::fs::renameat_with(CWD, &log, CWD, &older, RenameFlags::EXCHANGE).unwrap();
+        fs::write(ground.at("work/go"), "").unwrap();
+        run.join().unwrap()
+    });
+    assert_eq!(fs::read_to_string(log).unwrap(), "second");
+    assert!(!said.contains("first") && !said.contains("second"), "{said}");
+    assert_eq!(said.lines().count(), 2, "{said}");
 }
 
 #[test]

@@ -218,6 +218,7 @@ pub(super) fn find_inside(
                 outlet: matches!(sandbox.network, Network::Allow(_)).then_some(&outlet),
                 limits: spec.limits,
                 hidden: spec.record_dir.as_slice(),
+                covered: &spec.covered,
                 unwritable: &spec.unwritable,
                 // Nothing is started, so nothing is made for it.
                 reserved: &[],

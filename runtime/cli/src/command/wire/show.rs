@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, BufReader, Write},
+    io::{self, BufReader, Seek, Write},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::Duration,
@@ -52,10 +52,14 @@ impl Show {
         loop {
             let file = open(&self.file)?;
             let inode = file.metadata()?.ino();
+            // The same descriptor twice: it says how far was read.
+            let mut read = file.try_clone()?;
             let mut reader = Reader::new(BufReader::new(file));
             loop {
-                // Asked before the file is read to its end: what is written to it later stands in the next one.
-                let is_left = fs::metadata(&self.file).is_ok_and(|there| there.ino() != inode);
+                // Another one, or the same one that was emptied. Asked before the file is read to its end: what is written to it later stands in the next one.
+                let place = read.stream_position()?;
+                let is_another = |there: fs::Metadata| there.ino() != inode || there.len() < place;
+                let is_left = fs::metadata(&self.file).is_ok_and(is_another);
                 while let Some(entry) = reader.next()? {
                     printer.print(&entry)?;
                 }
