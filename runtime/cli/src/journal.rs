@@ -8,8 +8,11 @@ use std::{
 
 use anyhow::{Context, anyhow};
 use tokio::{net::UnixStream, task::JoinHandle};
-use trunkline_host::Host;
-use trunkline_journal::{OpenError, Options};
+use trunkline_host::{
+    Host,
+    config::{Config, JournalSync},
+};
+use trunkline_journal::{OpenError, Options, Sync};
 use trunkline_relay::{RelayOptions, Report, serve_beside_sockets};
 use trunkline_sessions::{Archive, Sessions};
 
@@ -36,6 +39,19 @@ pub(crate) fn folder(given: Option<&Path>, config: Option<&Path>) -> Result<Opti
         Some(folder) => Ok(Some(folder.to_owned())),
         None => Ok(target::read(config, target::UNCHECKED)?.journal),
     }
+}
+
+/// How a host keeps a journal.
+pub(crate) fn options(config: &Config) -> Options {
+    let mut options = Options::default();
+    options.sync = match config.journal_sync {
+        JournalSync::Normal => Sync::Normal,
+        JournalSync::Full => Sync::Full,
+    };
+    let (limits, retention) = (&config.journal_limits, &mut options.retention);
+    (retention.age, retention.bytes, retention.sessions) =
+        (limits.max_age, limits.max_bytes, limits.max_sessions);
+    options
 }
 
 /// Looks at a journal, which another process may have.
@@ -107,15 +123,15 @@ pub(crate) struct Holder {
 /// Why there is none.
 pub(crate) async fn reach(
     folder: &Path,
-    host: impl FnOnce() -> Result<Host, Fault>,
+    host: impl FnOnce() -> Result<(Host, Options), Fault>,
 ) -> Result<(Hub, Option<Holder>), Fault> {
     if let Some(hub) = connect(folder).await? {
         return Ok((hub, None));
     }
-    let host = host()?;
+    let (host, options) = host()?;
     let deadline = tokio::time::Instant::now() + LISTENS;
     loop {
-        match open(host.clone(), folder, Options::default()).await? {
+        match open(host.clone(), folder, options.clone()).await? {
             Ok(sessions) => {
                 let (near, far) = tokio::io::duplex(PIPE);
                 let (input, output) = tokio::io::split(far);
@@ -151,5 +167,27 @@ impl Holder {
             _ = interrupts.next() => {}
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use trunkline_journal::Retention;
+
+    use super::*;
+
+    #[test]
+    fn a_journal_is_kept_as_the_configuration_says() {
+        let given = options(&Config::default());
+        assert_eq!((given.sync, given.retention), (Sync::Normal, Retention::default()));
+        let mut config = Config::default();
+        config.journal_sync = JournalSync::Full;
+        config.journal_limits.max_age = None;
+        config.journal_limits.max_bytes = Some(5);
+        config.journal_limits.max_sessions = Some(7);
+        let given = options(&config);
+        let mut kept = Retention::default();
+        (kept.age, kept.bytes, kept.sessions) = (None, Some(5), Some(7));
+        assert_eq!((given.sync, given.retention), (Sync::Full, kept));
     }
 }

@@ -23,6 +23,7 @@ use trunkline_profiles::{PROFILES, Profile};
 
 use crate::{
     fault::Fault,
+    journal,
     overrides::{Overrides, assign, knows},
     paint,
     terminal::{columns, wrapped},
@@ -91,6 +92,8 @@ pub(crate) fn variable(name: &str) -> Option<String> {
 pub(crate) struct Chosen {
     pub(crate) host: Host,
     pub(crate) agent: AgentConfig,
+    /// How a journal is kept, where there is one.
+    pub(crate) journal: trunkline_journal::Options,
 }
 
 /// Reads the configuration, with what its built-in adapters get, and tells what of it has no effect.
@@ -374,13 +377,14 @@ impl Target {
         let agent = agent.clone();
         config.default_agent = Some(agent.id.clone());
         let wire_log = self.wire_log(&config)?;
+        let journal = journal::options(&config);
         let host = build_with(config, |builder| match self.shows_unread {
             true => builder.wire_sink(Arc::new(Unread::before(wire_log))),
             false => logged(builder, wire_log),
         })?;
         // A policy may have taken something from it.
         let agent = host.agent(&agent.id).map_or(agent, |status| status.config);
-        Ok(Chosen { host, agent })
+        Ok(Chosen { host, agent, journal })
     }
 
     /// Begins the wire log that the command line or the configuration asks for.

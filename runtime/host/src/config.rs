@@ -103,7 +103,7 @@ pub use agent::{AgentConfig, Command, OnAdapterExit, Unenforced};
 pub use document::Document;
 pub use env_value::{EnvError, EnvProblem, EnvValue, MAX_ENV_FILE};
 pub use error::{ConfigError, Problem};
-pub use limits::{Limits, Restart, Timeouts};
+pub use limits::{JournalLimits, JournalSync, Limits, Restart, Timeouts};
 pub use lookup::{FILE_NAME, FILE_VARIABLE, Source, candidates, spool_dir, state_dir};
 pub use organisation::Organisation;
 pub use profile::Profile;
@@ -149,6 +149,10 @@ pub struct Config {
     pub prices: Option<PathBuf>,
     /// `journal`: the folder of a journal. The host keeps none by itself; programs that do, above it, take it from here.
     pub journal: Option<PathBuf>,
+    /// `journal_sync`: what a stored entry of it survives.
+    pub journal_sync: JournalSync,
+    /// What of it is kept.
+    pub journal_limits: JournalLimits,
     /// The limits of unread output.
     pub buffers: Buffers,
     /// The parts of the file that have no effect here, one sentence each, for the operator.
@@ -214,6 +218,8 @@ impl Config {
             wire_log_bytes: None,
             prices: None,
             journal: None,
+            journal_sync: JournalSync::default(),
+            journal_limits: JournalLimits::default(),
             buffers: Buffers::default(),
             notices: Vec::new(),
             source: Source::Given,

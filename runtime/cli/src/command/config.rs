@@ -33,7 +33,7 @@ const MOST: u64 = 4 * 1024 * 1024;
 Examples:
   trunkline config check                       the configuration that would be used
   trunkline config check team.json             this one
-  trunkline config check --json                as JSON: agents, the default, notices
+  trunkline config check --json                as JSON: agents, the default, the journal, notices
   trunkline config import wave.yaml            a configuration of a Wave manifest, on stdout
   trunkline config import wave.yaml --output trunkline.json
 
@@ -111,6 +111,13 @@ impl Check {
                 "configuration": config.source.to_string(),
                 "agents": agents,
                 "default": config.first_choice().map(|agent| &agent.id),
+                "journal": {
+                    "folder": config.journal,
+                    "sync": config.journal_sync.as_str(),
+                    "max_age_s": config.journal_limits.max_age.map(|age| age.as_secs_f64()),
+                    "max_bytes": config.journal_limits.max_bytes,
+                    "max_sessions": config.journal_limits.max_sessions,
+                },
                 "notices": config.notices.iter().map(|notice| redact::text(notice)).collect::<Vec<_>>(),
             });
             writeln!(anstream::stdout().lock(), "{facts}")?;

@@ -27,6 +27,7 @@ use crate::{
     exit,
     fault::{Done, Fault},
     interrupt::Interrupts,
+    journal,
     target::{self, Chosen, Target},
 };
 
@@ -116,9 +117,10 @@ impl Demo {
             return Err(Fault::usage(anyhow::anyhow!("no echo")));
         };
         let wire_log = self.target.wire_log(&echo)?;
+        let journal = journal::options(&echo);
         let builder = target::logged(target::host(echo), wire_log);
         let host = builder.build().context("failed to make the host's private folder")?;
-        Ok(Chosen { host, agent })
+        Ok(Chosen { host, agent, journal })
     }
 
     async fn measure(&self, chosen: &Chosen) -> Result<Report, Fault> {

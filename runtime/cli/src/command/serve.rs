@@ -2,10 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
-use clap::{Args, ValueEnum};
+use anyhow::{Context, anyhow};
+use clap::{
+    Args,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 use trunkline_host::config::SessionMay;
-use trunkline_journal::{Options, Sync};
+use trunkline_journal::Sync;
 use trunkline_relay::{RelayOptions, ToolsAsOutput};
 
 use crate::{
@@ -60,9 +63,10 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FOLDER")]
     journal: Option<PathBuf>,
 
-    /// What an entry of the journal survives: `normal`, the end of the host; `full`, a power cut too, and slower
-    #[arg(long, value_name = "SYNC", value_enum, default_value_t = JournalSync::Normal, requires = "journal")]
-    journal_sync: JournalSync,
+    /// What an entry of the journal survives: `normal`, the end of the host; `full`, a power cut too, and slower [default:
+    /// `journal_sync` in `runtime` of the configuration, else `normal`]
+    #[arg(long, value_name = "SYNC", value_parser = sync())]
+    journal_sync: Option<Sync>,
 
     /// Takes further hubs on a socket, and stays when stdin ends, until SIGTERM
     ///
@@ -71,11 +75,9 @@ pub(crate) struct Serve {
     listen: Option<PathBuf>,
 }
 
-/// What a stored entry survives.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum JournalSync {
-    Normal,
-    Full,
+fn sync() -> impl TypedValueParser<Value = Sync> {
+    PossibleValuesParser::new(["normal", "full"])
+        .map(|word| if word == "full" { Sync::Full } else { Sync::Normal })
 }
 
 fn socket(text: &str) -> Result<PathBuf, String> {
@@ -98,13 +100,13 @@ impl Serve {
             (given, _) => journal::folder(given.as_deref(), config)?,
         };
         if let Some(folder) = folder {
-            let mut of_journal = Options::default();
-            of_journal.sync = match self.journal_sync {
-                JournalSync::Normal => Sync::Normal,
-                JournalSync::Full => Sync::Full,
-            };
+            let mut of_journal = chosen.journal;
+            of_journal.sync = self.journal_sync.unwrap_or(of_journal.sync);
             let opened = journal::open(chosen.host.clone(), &folder, of_journal).await?;
             options = options.sessions(opened.map_err(Fault::usage)?).socket(folder.join(SOCKET));
+        } else if self.journal_sync.is_some() {
+            return Err(Fault::usage(anyhow!("--journal-sync has no effect without a journal"))
+                .next("add --journal FOLDER, or `journal` to `runtime` of the configuration"));
         }
         if let Some(socket) = self.listen {
             options = options.socket(socket).stays();

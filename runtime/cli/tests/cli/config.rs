@@ -124,3 +124,42 @@ fn what_a_built_in_adapter_would_refuse_is_refused_with_its_place_before_anythin
         }
     }
 }
+
+#[test]
+fn the_keys_of_a_journal_are_checked_by_place_and_shown() {
+    let home = Home::new();
+    let check = |runtime: &str| {
+        let agents = r#"[ { "id": "a", "profile": "echo" } ]"#;
+        home.file("trunkline.json", &format!(r#"{{ "agents": {agents}, "runtime": {runtime} }}"#));
+        home.run(["config", "check", "--json"])
+    };
+    for (runtime, said) in [
+        (
+            r#"{ "journal_sync": "sometimes" }"#,
+            ["runtime.journal_sync", r#"`sometimes` is not "normal" or "full""#],
+        ),
+        (r#"{ "journal_max_age": "a while" }"#, ["runtime.journal_max_age", "`a while` is not a duration"]),
+        (
+            r#"{ "journal_max_bytes": -1 }"#,
+            ["runtime.journal_max_bytes", "-1 is not a whole number of at least 0"],
+        ),
+        (r#"{ "journal_max_sessions": "ten" }"#, ["runtime.journal_max_sessions", "a whole number"]),
+        (r#"{ "journal_max_size": 1 }"#, ["runtime.journal_max_size", "did you mean `journal_max_age`?"]),
+    ] {
+        let checked = check(runtime);
+        checked.must_end_with(2).must_say(said[0]).must_say(said[1]);
+    }
+    let checked = check(
+        r#"{ "journal": "kept", "journal_sync": "full", "journal_max_age": 60, "journal_max_sessions": 3 }"#,
+    );
+    let folder = home.path().join("kept");
+    assert_eq!(
+        checked.must_end_with(0).json_lines()[0]["journal"],
+        serde_json::json!({"folder": folder, "sync": "full", "max_age_s": 60.0, "max_bytes": null, "max_sessions": 3}),
+    );
+}
+
+#[test]
+fn a_journal_sync_without_a_journal_is_refused() {
+    Home::new().run(["serve", "--journal-sync", "full"]).must_end_with(2).must_say("without a journal");
+}

@@ -93,8 +93,13 @@ impl Disk {
 
     fn command(&self, home: &Home, sync: &str) -> Command {
         let mut command = home.command(["serve", "--journal", "journal", "--journal-sync", sync]);
-        command.env("LD_PRELOAD", &self.library).env("DISK", &self.orders);
+        self.under(&mut command);
         command
+    }
+
+    /// Puts a command on this disk.
+    fn under<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command.env("LD_PRELOAD", &self.library).env("DISK", &self.orders)
     }
 }
 
@@ -240,6 +245,15 @@ fn with_full_an_entry_is_stored_when_the_disk_has_it() {
     let refused = Ran::of(disk.command(&home, "full").output().unwrap());
     assert_ne!(refused.code, Some(0));
     refused.must_say("cannot be written: Input/output error");
+    // By the configuration, which the option overrules.
+    let config = r#"{"agents": [{"id": "a", "profile": "echo"}], "runtime": {"journal": "journal", "journal_sync": "full"}}"#;
+    home.file("trunkline.json", config);
+    for arguments in [&["serve"][..], &["chat"], &["serve", "--journal", "journal"]] {
+        let mut command = home.command(arguments);
+        let refused = Ran::of(disk.under(&mut command).output().unwrap());
+        assert_ne!(refused.code, Some(0), "{arguments:?}");
+        refused.must_say("cannot be written: Input/output error");
+    }
     let mut host = disk.serve(&home);
     host.say(&start("s"));
     host.until("host.fact");

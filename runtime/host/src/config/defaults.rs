@@ -62,6 +62,9 @@ pub const USAGE_LOG: bool = true;
 /// The size from which on the usage log is kept as the older file and begun anew, in bytes.
 pub const USAGE_LOG_BYTES: u64 = 16 * 1024 * 1024;
 
+/// `journal_max_age`: how long a session stays in a journal in which nothing happens.
+pub const JOURNAL_MAX_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
 /// The organisation's policy, where there is one.
 pub const POLICY: &str = "/etc/trunkline/policy.json";
 

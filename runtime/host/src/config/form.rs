@@ -19,6 +19,7 @@ use trunkline_wirelog::Content;
 
 use super::agent::{OnAdapterExit, Unenforced};
 use super::keys::{NetworkKeys, PlaceKeys, SandboxKeys};
+use super::limits::JournalSync;
 use super::quantity::{duration_of_seconds, parse_duration, parse_size, shown};
 use super::read::{kind, nearest_or_all};
 use super::session_may::SessionMay;
@@ -173,6 +174,7 @@ words! {
     UnenforcedWord: Unenforced = "refuse" Unenforced::Refuse, "allow" Unenforced::Allow;
     RequiredWord: bool = "required" true, "optional" false;
     ContentWord: Content = "full" Content::Full, "head" Content::Head, "none" Content::None;
+    SyncWord: JournalSync = "normal" JournalSync::Normal, "full" JournalSync::Full;
     LoopWord: ToolLoopAction = "off" ToolLoopAction::Off, "warn" ToolLoopAction::Warn, "end" ToolLoopAction::End;
     BackendWord: &'static str = "bubblewrap" "bubblewrap", "podman" "podman", "docker" "docker";
     ContainmentWord: Containment = "auto" Containment::Auto, "namespace" Containment::Namespace,

@@ -10,8 +10,8 @@ use super::form::{
     Allowed, AmurgMode, Any, AnyObject, As, BackendWord, Bytes, BytesLimit, BytesOrNone, ContainmentWord,
     ContentWord, Count, CountOrNone, ExitWord, Extension, Failures, Filled, Flag, Id, Line, List, Location,
     LoopWord, Memory, Options, Part, Positive, Processes, Reach, Reachable, RequiredWord, SandboxOrNone,
-    Sessions, SomeMemory, Standby, Text, UnenforcedWord, UnmatchedWord, User, Variable, Variables, Wait,
-    WaitLimit,
+    Sessions, SomeMemory, Standby, SyncWord, Text, UnenforcedWord, UnmatchedWord, User, Variable, Variables,
+    Wait, WaitLimit,
 };
 use super::limits::Restart;
 use super::read::place;
@@ -97,6 +97,14 @@ keys! {
         prices: Location => prices,
         /// The folder of the journal that `serve`, `chat` and `sessions` use without `--journal`.
         journal: Location => journal,
+        /// What a stored entry survives: `normal`, the end of the host; `full`, a power cut too, and slower.
+        journal_sync: SyncWord => journal_sync,
+        /// How long a session stays in the journal in which nothing happens; 0 is forever.
+        journal_max_age: WaitLimit => journal_limits.max_age,
+        /// Bytes of sessions that the journal keeps, files aside; beyond it the longest inactive go. 0 is no limit.
+        journal_max_bytes: BytesLimit => journal_limits.max_bytes,
+        /// Sessions that the journal keeps; beyond it the longest inactive go. 0 is no limit.
+        journal_max_sessions: Sessions => journal_limits.max_sessions,
         /// Unread output of one turn in memory.
         mailbox: Memory => buffers.mailbox,
         /// Unread output of the host in memory.

@@ -1,5 +1,5 @@
 //! The numbers of an agent: timeouts, bounds, restarts. The `runtime` section sets them for every agent, an agent for
-//! itself.
+//! itself. And those of a journal, which `runtime` alone sets.
 
 use std::time::Duration;
 
@@ -72,6 +72,44 @@ pub struct Restart {
     pub window: Duration,
     /// When a `failed` agent is tried again.
     pub retry: Duration,
+}
+
+/// What of a journal is kept. Whole sessions go, the longest inactive first, but none in which something is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JournalLimits {
+    /// `journal_max_age`: how long a session stays in which nothing happens. `None` is forever.
+    pub max_age: Option<Duration>,
+    /// `journal_max_bytes`: bytes of sessions, files aside. `None` is no limit.
+    pub max_bytes: Option<u64>,
+    /// `journal_max_sessions`: how many sessions. `None` is no limit.
+    pub max_sessions: Option<usize>,
+}
+
+/// What a stored entry of a journal survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum JournalSync {
+    /// The end of the host, however it comes.
+    #[default]
+    Normal,
+    /// A power cut, too.
+    Full,
+}
+
+impl JournalSync {
+    /// The word in a configuration.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "normal",
+            Self::Full => "full",
+        }
+    }
+}
+
+impl Default for JournalLimits {
+    fn default() -> Self {
+        Self { max_age: Some(defaults::JOURNAL_MAX_AGE), max_bytes: None, max_sessions: None }
+    }
 }
 
 impl Default for Timeouts {

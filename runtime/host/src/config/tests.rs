@@ -181,7 +181,8 @@ fn every_key_of_an_agent_applies() {
 fn runtime_sets_what_agents_do_not() {
     let config = parse(
         r#"{"runtime": {"max_sessions": 7, "turn_timeout": "1m", "max_file_bytes": 5, "state_dir": "state",
-                        "policy": "policy.json", "journal": "journal",
+                        "policy": "policy.json", "journal": "journal", "journal_sync": "full",
+                        "journal_max_age": "90days", "journal_max_bytes": "1GiB", "journal_max_sessions": 5,
                         "spool_dir": "/spool", "mailbox": "1MiB", "mailboxes": "2MiB", "backlog": "3MiB",
                         "spool": "4GiB", "spools": "5GiB", "session_files": "6MiB", "host_files": "7MiB",
                         "permission": {"default": "deny", "allow": ["Read"], "deny": ["Bash"]}},
@@ -195,6 +196,19 @@ fn runtime_sets_what_agents_do_not() {
     assert_eq!(config.spool_dir.as_deref(), Some(Path::new("/spool")));
     assert_eq!(config.policy.as_deref(), Some(Path::new("/conf/policy.json")));
     assert_eq!(config.journal.as_deref(), Some(Path::new("/conf/journal")));
+    assert_eq!(config.journal_sync, JournalSync::Full);
+    let limits = |max_age, max_bytes, max_sessions| JournalLimits { max_age, max_bytes, max_sessions };
+    let days = |days: u64| Some(Duration::from_secs(days * 24 * 60 * 60));
+    assert_eq!(config.journal_limits, limits(days(90), Some(1 << 30), Some(5)));
+    assert_eq!(Config::default().journal_limits, limits(days(30), None, None));
+    let forever = parse(
+        r#"{"runtime": {"journal_max_age": 0, "journal_max_bytes": 0, "journal_max_sessions": 0},
+            "agents": [{"id": "a", "profile": "echo"}]}"#,
+    );
+    assert_eq!(
+        (forever.journal_limits, forever.journal_sync),
+        (limits(None, None, None), JournalSync::Normal)
+    );
     let buffers = Buffers {
         mailbox: 1 << 20,
         mailboxes: 2 << 20,

@@ -155,7 +155,7 @@ impl Place {
         let (hub, holder) = journal::reach(&self.folder, || {
             let (chosen, start) = self.target.host_for(config, &self.overrides)?;
             must_be_here(&chosen)?;
-            let host = chosen.host.clone();
+            let host = (chosen.host.clone(), chosen.journal.clone());
             own = Some((chosen, start));
             Ok(host)
         })
