@@ -1,0 +1,162 @@
+/** The paths of the daemon. Each call carries the token; an answer that is no success becomes a `Problem`. */
+
+import type { Connection } from "./stream.ts";
+import { list, listed, num, obj, str } from "./types.ts";
+import type { Entry, Json, ListedSession, Me, Obj } from "./types.ts";
+
+/** What the daemon says is wrong (RFC 9457), or that it is not there (status 0). */
+export class Problem extends Error {
+  constructor(public status: number, public detail: string, public category = "") {
+    super(detail);
+  }
+}
+
+export interface Page {
+  sessions: ListedSession[];
+  next: string;
+}
+
+export interface Filter {
+  text: string;
+  state: string;
+  agent: string;
+  cursor?: string;
+}
+
+async function problem(answer: Response): Promise<Problem> {
+  let body: Obj = {};
+  try {
+    body = obj(JSON.parse((await answer.text()).slice(0, 65_536)));
+  } catch {
+    // No problem document: the status says what there is to say.
+  }
+  const detail = str(body.detail) || str(body.title) || answer.statusText || `status ${answer.status}`;
+  return new Problem(answer.status, detail, str(body.category));
+}
+
+export class Api {
+  /** `refused` hears that the token is no longer taken, and why. */
+  constructor(private token: string, private refused: (why: string) => void) {}
+
+  private async send(method: string, path: string, init: RequestInit = {}): Promise<Response> {
+    const headers = new Headers(init.headers);
+    headers.set("Authorization", `Bearer ${this.token}`);
+    let answer: Response;
+    try {
+      answer = await fetch(path, { ...init, method, headers, cache: "no-store", redirect: "error" });
+    } catch (error) {
+      if (error instanceof DOMException && error.name === "AbortError") throw error;
+      throw new Problem(0, "the daemon is not reachable");
+    }
+    if (answer.status === 401) {
+      const why = await problem(answer);
+      this.refused(why.detail);
+      throw why;
+    }
+    return answer;
+  }
+
+  private async json(method: string, path: string, body?: unknown, headers: HeadersInit = {}): Promise<Obj> {
+    const init: RequestInit = { headers };
+    if (body !== undefined) {
+      init.body = JSON.stringify(body);
+      init.headers = { ...headers, "Content-Type": "application/json" };
+    }
+    const answer = await this.send(method, path, init);
+    if (!answer.ok) throw await problem(answer);
+    if (answer.status === 204) return {};
+    const text = await answer.text();
+    try {
+      return text === "" ? {} : obj(JSON.parse(text));
+    } catch {
+      throw new Problem(answer.status, "the daemon's answer is not JSON");
+    }
+  }
+
+  async me(): Promise<Me> {
+    const it = await this.json("GET", "/v1/me");
+    return { scope: str(it.scope), version: str(it.version), name: str(it.name) };
+  }
+
+  async agents(): Promise<{ agents: Obj[]; first: string }> {
+    const it = await this.json("GET", "/v1/agents");
+    return { agents: list(it.agents).map(obj), first: str(it.default) };
+  }
+
+  async sessions(filter: Filter): Promise<Page> {
+    const query = new URLSearchParams({ limit: "100" });
+    if (filter.text !== "") query.set("text", filter.text);
+    if (filter.state !== "") query.set("state", filter.state);
+    if (filter.agent !== "") query.set("agent_id", filter.agent);
+    if (filter.cursor) query.set("cursor", filter.cursor);
+    const it = await this.json("GET", `/v1/sessions?${query}`);
+    return { sessions: list(it.sessions).map(listed).filter((each) => each.id !== ""), next: str(it.next) };
+  }
+
+  async create(agent: string, options: { [name: string]: string }): Promise<string> {
+    const body = { ...(agent !== "" ? { agent } : {}), ...(Object.keys(options).length > 0 ? { options } : {}) };
+    return str((await this.json("POST", "/v1/sessions", body)).id);
+  }
+
+  show(id: string): Promise<Obj> {
+    return this.json("GET", path(id));
+  }
+
+  async close(id: string, remove: boolean): Promise<void> {
+    await this.json("DELETE", `${path(id)}${remove ? "?remove=true" : ""}`);
+  }
+
+  input(id: string, message: string, body: { content: string; files?: string[]; steer?: string }): Promise<Obj> {
+    return this.json("POST", `${path(id)}/inputs`, body, { "Idempotency-Key": message });
+  }
+
+  async stop(id: string, turn: string): Promise<void> {
+    await this.json("POST", `${path(id)}/stop`, turn === "" ? {} : { turn_id: turn });
+  }
+
+  async answer(id: string, request: string, answer: { [member: string]: Json }): Promise<void> {
+    await this.json("POST", `${path(id)}/requests/${encodeURIComponent(request)}`, answer);
+  }
+
+  async settings(id: string, options: { [name: string]: string }): Promise<void> {
+    await this.json("POST", `${path(id)}/settings`, { options });
+  }
+
+  async upload(id: string, name: string, body: Blob): Promise<{ sha256: string; size: number }> {
+    const answer = await this.send("PUT", `${path(id)}/files?name=${encodeURIComponent(name)}`, {
+      body,
+      headers: { "Content-Type": "application/octet-stream" },
+    });
+    if (!answer.ok) throw await problem(answer);
+    const it = obj(await answer.json());
+    return { sha256: str(it.sha256), size: num(it.size) ?? body.size };
+  }
+
+  async file(id: string, sha256: string): Promise<ArrayBuffer> {
+    const answer = await this.send("GET", `${path(id)}/files/${encodeURIComponent(sha256)}`);
+    if (!answer.ok) throw await problem(answer);
+    return answer.arrayBuffer();
+  }
+
+  async history(id: string, from: number, limit: number): Promise<Entry[]> {
+    const it = await this.json("GET", `${path(id)}/history?from=${from}&limit=${limit}`);
+    return list(it.entries).map(obj).filter((each): each is Entry => typeof each.type === "string");
+  }
+
+  async usage(days: number): Promise<Obj[]> {
+    return list((await this.json("GET", `/v1/usage?days=${days}`)).days).map(obj);
+  }
+
+  /** Opens the stream of a session behind an entry. */
+  async events(id: string, after: number, signal: AbortSignal): Promise<Connection> {
+    const answer = await this.send("GET", `${path(id)}/events?after=${after}`, {
+      signal,
+      headers: { Accept: "text/event-stream" },
+    });
+    if (answer.status === 200 && answer.body) return { status: 200, body: answer.body.getReader() };
+    if (answer.ok) return { status: answer.status };
+    return { status: answer.status, detail: (await problem(answer)).detail };
+  }
+}
+
+const path = (id: string): string => `/v1/sessions/${encodeURIComponent(id)}`;

@@ -1,0 +1,390 @@
+/** Folds the entries of a session to the rows of its transcript and to what is in force. Pure: no clock, no page. */
+
+import { noteOf, openRequest, readDecision, readDiffs } from "./read.ts";
+import type { EndRow, InputRow, NoteRow, PlanRow, RequestRow, Row, TextRow, ToolRow } from "./rows.ts";
+import { PART, cut } from "./split.ts";
+import { choices, list, num, obj, str } from "./types.ts";
+import type { Choice, Entry, Obj } from "./types.ts";
+
+/** What is kept of what one tool call printed, or one run of log lines: its end. */
+export const MAX_PRINTED = 256 * 1024;
+
+/** What may be chosen for the session, and what is in force. */
+export interface Settings {
+  models: Choice[];
+  modes: Choice[];
+  inputModes: string[];
+  model: string;
+  mode: string;
+  effort: string;
+  display: string;
+}
+
+/** Without the members that every row has, which `Fold.add` sets. */
+type Fresh<R> = R extends Row ? Omit<R, "key" | "version" | "seq" | "time" | "turn" | "depth" | "history"> : never;
+
+export class Fold {
+  rows: Row[] = [];
+  /** Grows with each entry that was taken. */
+  version = 0;
+  last = 0;
+  first = 0;
+  epoch = 0;
+  /** The turns that have no end, in the order of their begin: the first one runs. */
+  openTurns: string[] = [];
+  /** Requests that wait for an answer. */
+  pending = new Map<string, RequestRow>();
+  settings: Settings = { models: [], modes: [], inputModes: [], model: "", mode: "", effort: "", display: "" };
+  context: { used: number; total: number } | undefined;
+  progress = "";
+  closed = false;
+  /** Inputs that were taken, by their `message_id`: a page's own copy of one can go. */
+  taken = new Set<string>();
+
+  private key = 0;
+  private lanes = new Map<string, Row>();
+  private calls = new Map<string, ToolRow>();
+  private inputs = new Map<string, InputRow>();
+  private plans = new Map<string, PlanRow>();
+  private requests = new Map<string, RequestRow>();
+  private provisional = new Map<string, EndRow>();
+
+  /** Takes an entry. One whose number is known already is passed over, and says so. */
+  apply(entry: Entry): boolean {
+    const seq = num(entry.seq);
+    if (seq !== undefined) {
+      if (seq <= this.last) return false;
+      if (this.last > 0 && seq > this.last + 1) this.gap(this.last + 1, seq - 1);
+      if (this.first === 0) this.first = seq;
+      this.last = seq;
+      this.epoch = num(entry.epoch) ?? this.epoch;
+    }
+    this.version += 1;
+    this.take(entry);
+    return true;
+  }
+
+  get running(): string {
+    return this.openTurns[0] ?? "";
+  }
+
+  private take(entry: Entry): void {
+    switch (entry.type) {
+      case "turn.begin":
+        return this.begin(entry);
+      case "input.steered":
+        return this.input(entry, true);
+      case "steer.result":
+        return this.steered(entry);
+      case "output":
+        return this.output(entry);
+      case "thinking":
+        return this.text(entry, "thought", "");
+      case "message":
+        if (str(entry.role) === "user") return this.message(entry);
+        return this.text(entry, "text", str(entry.role));
+      case "tool.start":
+      case "tool.update":
+      case "tool.end":
+        return this.tool(entry);
+      case "plan":
+        return this.plan(entry);
+      case "progress":
+        this.progress = str(entry.message);
+        return;
+      case "permission.request":
+      case "input.request":
+        return this.request(entry);
+      case "request.decided":
+      case "permission.cancel":
+        return this.decided(entry);
+      case "file.output":
+      case "file.delivered":
+        return this.file(entry);
+      case "turn.complete":
+        return this.complete(entry);
+      case "session.info":
+      case "session.ready":
+        return this.info(entry);
+      case "context.usage":
+        this.context = { used: num(entry.used_tokens) ?? 0, total: num(entry.total_tokens) ?? 0 };
+        return;
+      case "usage":
+      case "working":
+        return;
+      case "lag":
+        return this.gap(num(entry.from) ?? 0, num(entry.to) ?? 0);
+      default:
+        return this.note(entry);
+    }
+  }
+
+  /** Adds a row behind the others. */
+  private add<R extends Row>(entry: Entry, fresh: Fresh<R>): R {
+    const parent = this.calls.get(str(entry.parent_tool_call_id));
+    const row = {
+      ...fresh,
+      key: ++this.key,
+      version: 1,
+      seq: num(entry.seq) ?? 0,
+      time: str(entry.time),
+      turn: str(entry.turn_id),
+      depth: parent ? Math.min(parent.depth + 1, 4) : 0,
+      history: entry.history === true,
+    } as unknown as R;
+    this.rows.push(row);
+    this.lanes.set(str(entry.parent_tool_call_id), row);
+    return row;
+  }
+
+  private begin(entry: Entry): void {
+    this.input(entry, false);
+    const turn = str(entry.turn_id);
+    if (turn !== "" && !this.openTurns.includes(turn)) this.openTurns.push(turn);
+    this.mark();
+  }
+
+  private input(entry: Entry, steer: boolean): void {
+    const messageId = str(entry.message_id);
+    const row = this.add<InputRow>(entry, {
+      kind: "input",
+      text: str(entry.content),
+      by: str(entry.by),
+      messageId,
+      steer,
+      reason: "",
+      state: steer ? "running" : "queued",
+    });
+    if (messageId !== "") this.taken.add(messageId);
+    this.inputs.set(steer ? `steer ${messageId}` : row.turn, row);
+  }
+
+  /** The first turn that has no end runs, and says so. */
+  private mark(): void {
+    const row = this.inputs.get(this.running);
+    if (row && row.state === "queued") {
+      row.state = "running";
+      row.version += 1;
+    }
+  }
+
+  private steered(entry: Entry): void {
+    const key = `steer ${str(entry.message_id)}`;
+    const row = this.inputs.get(key);
+    if (!row) return;
+    row.delivered = entry.delivered === true;
+    row.reason = str(entry.reason);
+    row.state = "ended";
+    row.version += 1;
+    this.inputs.delete(key);
+  }
+
+  private message(entry: Entry): void {
+    this.add<InputRow>(entry, {
+      kind: "input",
+      text: str(entry.content),
+      by: "",
+      messageId: "",
+      steer: false,
+      reason: "",
+      state: "ended",
+    });
+  }
+
+  private output(entry: Entry): void {
+    const channel = str(entry.channel) || "stdout";
+    if (channel === "stdout") return this.text(entry, "text", "");
+    this.append(entry, channel, channel === "stderr" ? "warning" : "plain", str(entry.content));
+  }
+
+  /** A delta goes to the last row of its lane where that is of the same message, and is cut into parts. */
+  private text(entry: Entry, kind: "text" | "thought", role: string): void {
+    const messageId = str(entry.message_id);
+    const before = this.lanes.get(str(entry.parent_tool_call_id));
+    let row: TextRow;
+    if (
+      before && before.kind === kind && before.messageId === messageId && before.role === role &&
+      before.turn === str(entry.turn_id) && before.history === (entry.history === true)
+    ) {
+      row = before;
+      row.text += str(entry.content);
+      row.version += 1;
+    } else {
+      const text = str(entry.content);
+      row = this.add<TextRow>(entry, { kind, text, fence: "", continues: false, messageId, role });
+    }
+    // A place for a cut comes with the end of a line, or where a line has no end.
+    if (kind === "thought" || (!row.text.endsWith("\n") && !str(entry.content).includes("\n") && row.text.length < 8 * PART)) return;
+    for (let part = cut(row.text, row.fence); part; part = cut(row.text, row.fence)) {
+      row.text = part.head;
+      const fresh = { kind, text: part.tail, fence: part.fence, continues: true, messageId, role };
+      row = this.add<TextRow>(entry, fresh);
+    }
+  }
+
+  private tool(entry: Entry): void {
+    const call = str(entry.tool_call_id);
+    let row = this.calls.get(call);
+    if (!row || (entry.type === "tool.start" && row.state !== "running")) {
+      row = this.add<ToolRow>(entry, {
+        kind: "tool",
+        call,
+        tool: str(entry.tool) || "tool",
+        toolKind: str(entry.kind),
+        title: "",
+        input: undefined,
+        locations: undefined,
+        printed: "",
+        dropped: 0,
+        result: "",
+        diffs: [],
+        data: undefined,
+        truncated: false,
+        state: "running",
+        durationMs: undefined,
+      });
+      this.calls.set(call, row);
+    }
+    row.version += 1;
+    if (str(entry.title) !== "") row.title = str(entry.title);
+    if (entry.input !== undefined) row.input = entry.input;
+    if (entry.locations !== undefined) row.locations = entry.locations;
+    if (entry.data !== undefined) row.data = entry.data;
+    if (entry.truncated === true) row.truncated = true;
+    if (entry.type === "tool.update") {
+      row.dropped += keepEnd(row, "printed", str(entry.content));
+    } else if (entry.type === "tool.end") {
+      row.result = str(entry.content);
+      row.diffs = readDiffs(entry.diffs);
+      row.durationMs = num(entry.duration_ms);
+      row.state = entry.is_error === true ? "failed" : "done";
+    }
+  }
+
+  private plan(entry: Entry): void {
+    const entries = list(entry.entries).map((each) => {
+      const it = obj(each);
+      return { content: str(it.content), status: str(it.status), priority: str(it.priority) };
+    });
+    const key = `${str(entry.turn_id)} ${str(entry.parent_tool_call_id)}`;
+    const row = this.plans.get(key);
+    if (row) {
+      row.entries = entries;
+      row.version += 1;
+    } else this.plans.set(key, this.add<PlanRow>(entry, { kind: "plan", entries }));
+  }
+
+  private request(entry: Entry): void {
+    const row = this.add<RequestRow>(entry, openRequest(entry) as Fresh<RequestRow>);
+    this.requests.set(row.request, row);
+    // What is replayed asks no one.
+    if (!row.history) this.pending.set(row.request, row);
+  }
+
+  private decided(entry: Entry): void {
+    const request = str(entry.request_id);
+    const row = this.requests.get(request);
+    this.pending.delete(request);
+    if (!row) return;
+    row.decision = readDecision(entry);
+    row.version += 1;
+  }
+
+  private file(entry: Entry): void {
+    this.add<Row & { kind: "file" }>(entry, {
+      kind: "file",
+      name: str(entry.file_name) || "file",
+      mime: str(entry.file_mime_type),
+      size: num(entry.size),
+      sha256: /^[0-9a-f]{64}$/.test(str(entry.sha256)) ? str(entry.sha256) : "",
+      out: entry.type === "file.output",
+      by: str(entry.by),
+    });
+  }
+
+  private complete(entry: Entry): void {
+    const turn = str(entry.turn_id) || this.running;
+    const error = obj(entry.error);
+    const data: Obj = {};
+    for (const name of ["result", "artifacts", "exit_code", "signal", "delivered", "num_turns"]) {
+      if (entry[name] !== undefined && entry[name] !== null) data[name] = entry[name];
+    }
+    const provisional = entry.provisional === true;
+    const end: Fresh<EndRow> = {
+      kind: "end",
+      status: str(entry.status) || "completed",
+      category: str(error.category),
+      message: str(error.message),
+      reason: str(entry.stop_reason),
+      summary: str(entry.summary),
+      durationMs: num(entry.duration_ms),
+      usage: obj(entry.usage),
+      model: str(entry.model),
+      data: Object.keys(data).length > 0 ? (data as EndRow["data"]) : undefined,
+      provisional,
+    };
+    const before = this.provisional.get(turn);
+    if (before) Object.assign(before, end, { version: before.version + 1, seq: num(entry.seq) ?? 0 });
+    else {
+      const row = this.add<EndRow>(entry, end);
+      if (provisional) this.provisional.set(turn, row);
+    }
+    if (!provisional) this.provisional.delete(turn);
+    this.openTurns = this.openTurns.filter((each) => each !== turn);
+    const input = this.inputs.get(turn);
+    if (input) {
+      input.state = "ended";
+      input.version += 1;
+      this.inputs.delete(turn);
+    }
+    this.progress = "";
+    this.mark();
+  }
+
+  private info(entry: Entry): void {
+    const it = this.settings;
+    if (entry.models !== undefined) it.models = choices(entry.models);
+    if (entry.modes !== undefined) it.modes = choices(entry.modes);
+    if (entry.input_modes !== undefined) it.inputModes = list(entry.input_modes).map(str);
+    if (str(entry.model) !== "") it.model = str(entry.model);
+    if (str(entry.mode) !== "") it.mode = str(entry.mode);
+    if (str(entry.reasoning_effort) !== "") it.effort = str(entry.reasoning_effort);
+    if (str(entry.display_id) !== "") it.display = str(entry.display_id);
+    if (entry.context === "lost") this.add<NoteRow>(entry, mark("host", "the agent does not remember the conversation"));
+  }
+
+  private note(entry: Entry): void {
+    if (entry.type === "session.closed") this.closed = true;
+    const note = noteOf(entry);
+    if (note.joins) this.append(entry, note.label, note.tone, note.text);
+    else {
+      const { label, tone, text, data } = note;
+      this.add<NoteRow>(entry, { kind: "note", label, tone, text, data, dropped: 0 });
+    }
+  }
+
+  /** Text of a channel goes on the last note of its lane where that has the same label. */
+  private append(entry: Entry, label: string, tone: NoteRow["tone"], text: string): void {
+    const row = this.lanes.get(str(entry.parent_tool_call_id));
+    if (row && row.kind === "note" && row.label === label && row.turn === str(entry.turn_id) && row.data === undefined) {
+      row.dropped += keepEnd(row, "text", text);
+      row.version += 1;
+    } else this.add<NoteRow>(entry, { kind: "note", label, tone, text, dropped: 0, data: undefined });
+  }
+
+  private gap(from: number, to: number): void {
+    this.add<NoteRow>({ type: "lag" }, mark("gap", `entries ${from} to ${to} were not sent to this page`));
+  }
+}
+
+function mark(label: string, text: string): Fresh<NoteRow> {
+  return { kind: "note", label, tone: "mark", text, dropped: 0, data: undefined };
+}
+
+/** Adds to a text and keeps its end; gives how many characters went. */
+function keepEnd<K extends string>(row: Record<K, string>, member: K, more: string): number {
+  const whole: string = row[member] + more;
+  const over = whole.length > 2 * MAX_PRINTED ? whole.length - MAX_PRINTED : 0;
+  row[member] = (over > 0 ? whole.slice(over) : whole) as Record<K, string>[K];
+  return over;
+}

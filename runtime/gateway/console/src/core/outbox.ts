@@ -1,0 +1,136 @@
+/** Inputs that were sent and that the journal does not show yet. They outlive a reload, and go again under their id. */
+
+import { Problem } from "./api.ts";
+import { list, obj, str } from "./types.ts";
+
+export interface Sent {
+  id: string;
+  content: string;
+  files: string[];
+  names: string[];
+  steer: string;
+  state: "sending" | "sent" | "failed";
+  detail: string;
+}
+
+/** What an outbox needs of the daemon. */
+export interface Sender {
+  input(id: string, message: string, body: { content: string; files?: string[]; steer?: string }): Promise<unknown>;
+}
+
+export interface Store {
+  getItem(key: string): string | null;
+  setItem(key: string, value: string): void;
+  removeItem(key: string): void;
+}
+
+const MOST = 32;
+
+export class Outbox {
+  sent: Sent[] = [];
+  private key: string;
+  private busy = false;
+
+  constructor(
+    private api: Sender,
+    private session: string,
+    private changed: () => void,
+    private store: Store | undefined = globalThis.sessionStorage,
+  ) {
+    this.key = `trunkline.outbox.${session}`;
+    try {
+      for (const each of list(JSON.parse(this.store?.getItem(this.key) ?? "[]")).map(obj)) {
+        const state = each.state === "failed" ? "failed" : "sending";
+        const files = list(each.files).map(str);
+        const names = list(each.names).map(str);
+        if (str(each.id) === "") continue;
+        this.sent.push({
+          id: str(each.id), content: str(each.content), files, names, steer: str(each.steer), state, detail: str(each.detail),
+        });
+      }
+    } catch {
+      // What cannot be read is not sent.
+    }
+  }
+
+  get full(): boolean {
+    return this.sent.length >= MOST;
+  }
+
+  add(content: string, files: string[], names: string[], steer: string): void {
+    if (this.full) return;
+    this.sent.push({ id: crypto.randomUUID(), content, files, names, steer, state: "sending", detail: "" });
+    this.save();
+    void this.flush();
+  }
+
+  /** Sends again what no answer came for. */
+  again(): void {
+    void this.flush();
+  }
+
+  retry(id: string): void {
+    for (const each of this.sent) {
+      if (each.id === id) Object.assign(each, { state: "sending", detail: "" });
+    }
+    this.save();
+    void this.flush();
+  }
+
+  drop(id: string): void {
+    this.sent = this.sent.filter((each) => each.id !== id);
+    this.save();
+  }
+
+  /** Inputs that the journal has: their rows stand in the transcript. */
+  taken(ids: Set<string>): void {
+    const left = this.sent.filter((each) => !ids.has(each.id));
+    if (left.length === this.sent.length) return;
+    this.sent = left;
+    this.save();
+  }
+
+  /** One at a time, so that the order stays. */
+  private async flush(): Promise<void> {
+    if (this.busy) return;
+    this.busy = true;
+    try {
+      for (let next = this.next(); next; next = this.next()) {
+        try {
+          await this.api.input(this.session, next.id, {
+            content: next.content,
+            ...(next.files.length > 0 ? { files: next.files } : {}),
+            ...(next.steer !== "" ? { steer: next.steer } : {}),
+          });
+          next.state = "sent";
+        } catch (error) {
+          // Whether it arrived is not known: it goes again when the stream is there, under the same id.
+          if (!(error instanceof Problem) || error.status === 0 || error.status >= 500) {
+            next.detail = "waits for the daemon";
+            return;
+          }
+          next.state = "failed";
+          next.detail = error.detail;
+        }
+        this.save();
+      }
+    } finally {
+      this.busy = false;
+      this.save();
+    }
+  }
+
+  private next(): Sent | undefined {
+    return this.sent.find((each) => each.state === "sending");
+  }
+
+  private save(): void {
+    try {
+      if (this.sent.length === 0) this.store?.removeItem(this.key);
+      else this.store?.setItem(this.key, JSON.stringify(this.sent));
+    } catch {
+      // The store is full: what waits is kept in the page alone.
+    }
+    this.changed();
+  }
+}

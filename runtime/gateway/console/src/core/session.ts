@@ -1,0 +1,213 @@
+/** An open session: its one stream, its fold, what was sent and is not yet in the journal. */
+
+import { Problem } from "./api.ts";
+import type { Api } from "./api.ts";
+import { Fold } from "./fold.ts";
+import { Outbox } from "./outbox.ts";
+import type { Connection, Line, Phase } from "./stream.ts";
+import { follow } from "./stream.ts";
+import { num, str } from "./types.ts";
+import type { Obj } from "./types.ts";
+import { Wire } from "./wire.ts";
+
+/** Entries that a page reads at first: of a longer session the last ones. */
+const WINDOW = 100_000;
+/** Entries that a page folds before it begins anew with the last `WINDOW`. */
+const MOST = 300_000;
+/** How long entries are folded before the page may draw, in milliseconds. */
+const SLICE = 10;
+
+export class SessionStore {
+  fold = new Fold();
+  wire = new Wire();
+  phase: Phase = "connecting";
+  detail = "";
+  retryAt = 0;
+  attached: Obj = {};
+  /** The first entry that this page asked for. */
+  start = 0;
+  /** Which folds are open, by row; a row that is out of sight is not drawn, and keeps it here. */
+  open = new Map<string, boolean>();
+  /** How often a fold of a row was turned, so that the row is drawn again. */
+  turned = new Map<number, number>();
+  outbox: Outbox;
+  /** Grows when the page begins anew. */
+  generation = 0;
+
+  private window = WINDOW;
+  private target = 0;
+  private life = new AbortController();
+  private listeners = new Set<() => void>();
+  private scheduled = false;
+  private drawn = 0;
+
+  constructor(readonly api: Api, readonly id: string) {
+    this.outbox = new Outbox(api, id, () => this.changed());
+    void this.run(this.life.signal);
+  }
+
+  private run(signal: AbortSignal): Promise<void> {
+    return follow(
+      {
+        open: (after, each) => this.connect(after, each),
+        entries: (found) => this.take(found, signal),
+        last: () => this.fold.last,
+        phase: (phase, detail, retryMs) => {
+          if (signal.aborted) return;
+          this.phase = phase;
+          this.detail = detail;
+          this.retryAt = retryMs > 0 ? Date.now() + retryMs : 0;
+          if (phase === "live") this.outbox.again();
+          this.changed();
+        },
+        sleep,
+        random: Math.random,
+        reset: () => this.reset(),
+      },
+      signal,
+    );
+  }
+
+  private async connect(after: number, signal: AbortSignal): Promise<Connection> {
+    try {
+      this.attached = await this.api.show(this.id);
+    } catch (error) {
+      if (error instanceof Problem && error.status > 0) return { status: error.status, detail: error.detail };
+      throw error;
+    }
+    this.target = num(this.attached.last_seq) ?? 0;
+    // A journal with less than this page has read is another one.
+    if (after > this.target) {
+      this.reset();
+      after = 0;
+    }
+    if (after === 0) {
+      after = Math.max((num(this.attached.first_seq) ?? 1) - 1, this.target - this.window, 0);
+      this.start = after + 1;
+    }
+    this.changed();
+    return this.api.events(this.id, after, signal);
+  }
+
+  private async take(found: Line[], signal: AbortSignal): Promise<void> {
+    let begun = performance.now();
+    for (const line of found) {
+      if (signal.aborted) return;
+      if (this.fold.apply(line.entry)) this.wire.push(line);
+      if (performance.now() - begun > SLICE) {
+        this.changed();
+        await turn();
+        begun = performance.now();
+      }
+    }
+    this.outbox.taken(this.fold.taken);
+    if (this.fold.last - this.start > MOST && this.window < MOST) {
+      this.restart();
+      return;
+    }
+    this.changed();
+    // The page draws and takes clicks between two chunks.
+    if (this.catchingUp) await turn();
+  }
+
+  /** Whether entries come that were there when the page connected. */
+  get catchingUp(): boolean {
+    return this.fold.last < this.target;
+  }
+
+  get title(): string {
+    return this.fold.settings.display || str(this.attached.title) || this.id;
+  }
+
+  get agent(): string {
+    return str(this.attached.agent_id);
+  }
+
+  get state(): string {
+    if (this.fold.closed || this.phase === "ended") return "closed";
+    if (this.fold.running !== "") return "running";
+    const said = str(this.attached.state);
+    return said === "closed" || said === "detached" ? said : "idle";
+  }
+
+  /** Reads four times as far back. */
+  earlier(): void {
+    this.window *= 4;
+    this.restart();
+  }
+
+  private restart(): void {
+    this.life.abort();
+    this.life = new AbortController();
+    this.reset();
+    void this.run(this.life.signal);
+  }
+
+  private reset(): void {
+    this.fold = new Fold();
+    this.wire.clear();
+    this.open.clear();
+    this.turned.clear();
+    this.generation += 1;
+    this.changed();
+  }
+
+  /** Opens or closes a fold; its id begins with the key of its row. */
+  turn(id: string, open: boolean): void {
+    const key = parseInt(id, 10);
+    this.open.set(id, open);
+    this.turned.set(key, (this.turned.get(key) ?? 0) + 1);
+    this.changed();
+  }
+
+  subscribe(listener: () => void): () => void {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  /** Draws once a frame; seldom while much comes in, so that the fold has the time. */
+  changed(): void {
+    if (this.scheduled) return;
+    this.scheduled = true;
+    const draw = (): void => {
+      this.scheduled = false;
+      this.drawn = performance.now();
+      for (const listener of this.listeners) listener();
+    };
+    const wait = this.catchingUp ? 150 - (performance.now() - this.drawn) : 0;
+    if (wait > 0 || document.hidden) setTimeout(draw, Math.max(wait, 0));
+    else requestAnimationFrame(draw);
+  }
+
+  dispose(): void {
+    this.life.abort();
+    this.listeners.clear();
+  }
+}
+
+/** Lets the page do what waits: a message to itself is sooner than a timer. */
+function turn(): Promise<void> {
+  return new Promise((resolve) => {
+    const channel = new MessageChannel();
+    channel.port1.onmessage = () => {
+      channel.port1.close();
+      resolve();
+    };
+    channel.port2.postMessage(null);
+  });
+}
+
+function sleep(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = (): void => {
+      clearTimeout(timer);
+      reject(new DOMException("aborted", "AbortError"));
+    };
+    const timer = setTimeout(() => {
+      signal.removeEventListener("abort", stop);
+      resolve();
+    }, ms);
+    if (signal.aborted) stop();
+    else signal.addEventListener("abort", stop, { once: true });
+  });
+}

@@ -1,0 +1,137 @@
+/** The one stream of an open session: reads it, and goes on behind the last entry after each loss. */
+
+import { SseParser } from "./sse.ts";
+import type { Entry } from "./types.ts";
+
+export type Phase = "connecting" | "live" | "waiting" | "ended" | "failed";
+
+export interface Connection {
+  /** The HTTP status; 200 has a body. */
+  status: number;
+  body?: ReadableStreamDefaultReader<Uint8Array>;
+  detail?: string;
+}
+
+/** An entry, and its text as it came. */
+export interface Line {
+  entry: Entry;
+  raw: string;
+}
+
+export interface StreamOptions {
+  /** Opens the stream behind an entry. Rejects where the daemon is not there. */
+  open(after: number, signal: AbortSignal): Promise<Connection>;
+  /** Takes entries in their order. The next bytes are read when it has resolved, so that a page that folds slowly
+   * reads slowly. */
+  entries(found: Line[]): Promise<void> | void;
+  /** The last entry that the page has. */
+  last(): number;
+  phase(phase: Phase, detail: string, retryMs: number): void;
+  sleep(ms: number, signal: AbortSignal): Promise<void>;
+  random(): number;
+  /** The stream cannot go on behind `after`: the page begins anew. */
+  reset(): void;
+}
+
+const FIRST_WAIT = 250;
+const LONGEST_WAIT = 5000;
+
+/** The wait before a try: doubles to 5 s, with jitter of a half so that pages do not come back all at once. */
+export function backoff(tries: number, random: number): number {
+  const whole = Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** Math.min(tries, 10));
+  return Math.round(whole / 2 + (whole / 2) * random);
+}
+
+/** A silence after which the connection counts as lost: heartbeats come every 15 s. */
+export const SILENCE = 45_000;
+
+/** Runs until the session has ended, the token is refused or `signal` aborts. */
+export async function follow(options: StreamOptions, signal: AbortSignal): Promise<void> {
+  let tries = 0;
+  while (!signal.aborted) {
+    options.phase("connecting", "", 0);
+    let detail = "";
+    // One controller a connection, so that a silent one can be given up.
+    const attempt = new AbortController();
+    const abort = (): void => attempt.abort();
+    signal.addEventListener("abort", abort);
+    try {
+      const answer = await options.open(options.last(), attempt.signal);
+      if (signal.aborted) return;
+      if (answer.status === 200 && answer.body) {
+        tries = 0;
+        options.phase("live", "", 0);
+        detail = await read(answer.body, options, attempt);
+      } else if (answer.status === 204) {
+        options.phase("ended", "", 0);
+        return;
+      } else if (answer.status === 409 || answer.status === 410 || answer.status === 416) {
+        // The daemon has another journal than the one that this page has read.
+        if (options.last() === 0) return options.phase("failed", answer.detail ?? "", 0);
+        options.reset();
+        detail = answer.detail ?? "";
+      } else if (answer.status >= 400 && answer.status < 500 && answer.status !== 408 && answer.status !== 429) {
+        return options.phase("failed", answer.detail ?? `status ${answer.status}`, 0);
+      } else detail = answer.detail ?? `status ${answer.status}`;
+    } catch (error) {
+      detail = error instanceof Error ? error.message : String(error);
+    } finally {
+      signal.removeEventListener("abort", abort);
+      attempt.abort();
+    }
+    if (signal.aborted) return;
+    const wait = backoff(tries, options.random());
+    tries += 1;
+    options.phase("waiting", detail, wait);
+    await options.sleep(wait, signal).catch(() => undefined);
+  }
+}
+
+async function read(
+  body: ReadableStreamDefaultReader<Uint8Array>,
+  options: StreamOptions,
+  attempt: AbortController,
+): Promise<string> {
+  const parser = new SseParser();
+  for (;;) {
+    const silence = new AbortController();
+    const quiet = options.sleep(SILENCE, silence.signal).then(
+      () => "silent" as const,
+      () => "heard" as const,
+    );
+    const next = body.read();
+    // What loses the race may still fail, and no one waits for it any more.
+    next.catch(() => undefined);
+    const first = await Promise.race([next, quiet]);
+    silence.abort();
+    if (first === "silent") {
+      attempt.abort();
+      body.cancel().catch(() => undefined);
+      return "the daemon was silent";
+    }
+    const chunk = await next;
+    if (chunk.done) return "the stream ended";
+    const found: Line[] = [];
+    const skipped = parser.skipped;
+    for (const event of parser.push(chunk.value)) {
+      const entry = entryOf(event.data);
+      if (entry) found.push({ entry, raw: event.data });
+    }
+    if (parser.skipped > skipped) {
+      const entry = { type: "console.skipped", count: parser.skipped - skipped };
+      found.push({ entry, raw: JSON.stringify(entry) });
+    }
+    if (found.length > 0) await options.entries(found);
+  }
+}
+
+/** An entry, or nothing where the text is not one. */
+export function entryOf(data: string): Entry | undefined {
+  try {
+    const value: unknown = JSON.parse(data);
+    if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
+    return typeof (value as Entry).type === "string" ? (value as Entry) : undefined;
+  } catch {
+    return undefined;
+  }
+}

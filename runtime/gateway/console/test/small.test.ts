@@ -1,0 +1,151 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { ansi, plain } from "../src/core/ansi.ts";
+import { perAgent, perDay } from "../src/core/days.ts";
+import { compare, diffView } from "../src/core/diff.ts";
+import { ago, bytes, clock, count, duration, money } from "../src/core/format.ts";
+import { Problem } from "../src/core/api.ts";
+import { Outbox } from "../src/core/outbox.ts";
+import { fileName, linkTarget, rasterType, safeLink, visible } from "../src/core/safe.ts";
+import { Samples, points } from "../src/core/samples.ts";
+import { MAX_LINES, Wire, matcher } from "../src/core/wire.ts";
+import { seeded } from "./seeded.ts";
+
+test("colours become pieces, all else goes", () => {
+  assert.deepEqual(ansi("a\u001b[1;31mb\u001b[0mc"), [
+    { text: "a", style: "" }, { text: "b", style: "t-bold t-fg-1" }, { text: "c", style: "" },
+  ]);
+  assert.equal(plain("\u001b]0;title\u0007x\u001b]8;;javascript:1\u001b\\y\u001b[2J\u001b[10;10Hz\u001b(B\u009b31mq\u0008"), "xyzq");
+  assert.equal(plain("10%\r50%\r100%\nnext\r\nlast"), "100%\nnext\nlast");
+  assert.equal(plain("\u001b]0;never ends\nbut the next line stays"), "\nbut the next line stays");
+  assert.equal(ansi("\u001b[38;2;255;0;0mr")[0]?.style, "t-fg-9");
+  assert.equal(ansi("\u001b[38;5;21mb")[0]?.style, "t-fg-12");
+  assert.equal(ansi("\u001b[31;7mx")[0]?.style, "t-bg-1");
+});
+
+test("a style is one of those that there are, whatever the numbers", () => {
+  const random = seeded(3);
+  for (let round = 0; round < 3000; round += 1) {
+    const numbers = Array.from({ length: 1 + Math.floor(random() * 6) }, () => Math.floor(random() * 300));
+    for (const piece of ansi(`\u001b[${numbers.join(random() < 0.2 ? ":" : ";")}mx`)) {
+      assert.match(piece.style, /^((t-(bold|dim|italic|under|inverse)|t-[fb]g-(\d|1[0-5]))( |$))*$/, numbers.join(";"));
+    }
+  }
+});
+
+test("a diff makes the new text out of the old one", () => {
+  const random = seeded(4);
+  const text = (): string => Array.from({ length: Math.floor(random() * 12) }, () => `${"abc"[Math.floor(random() * 3)]}\n`).join("");
+  for (let round = 0; round < 2000; round += 1) {
+    const [before, after] = [text(), text()];
+    const lines = compare(before, after);
+    const join = (kind: string): string => lines.filter((line) => line.kind === "same" || line.kind === kind).map((line) => `${line.text}\n`).join("");
+    assert.equal(join("del"), before);
+    assert.equal(join("add"), after);
+  }
+});
+
+test("a diff is short, numbered, and bounded in its work", () => {
+  const before = Array.from({ length: 100 }, (_, at) => `line ${at}`).join("\n");
+  const view = diffView({ path: "x", oldText: before, newText: before.replace("line 50", "changed") });
+  assert.deepEqual([view.added, view.removed, view.lines.length], [1, 1, 10]);
+  assert.deepEqual(view.lines.find((line) => line.kind === "add"), { kind: "add", text: "changed", before: 0, after: 51 });
+  const patch = diffView({ path: "x", patch: "--- a/x\n+++ b/x\n@@ -3,2 +3,2 @@\n same\n-old\n+new\n\\ No newline at end of file\n" });
+  assert.deepEqual(patch.lines.map((line) => [line.kind, line.before, line.after]), [
+    ["hunk", 0, 0], ["hunk", 0, 0], ["hunk", 0, 0], ["same", 3, 3], ["del", 4, 0], ["add", 0, 4], ["hunk", 0, 0],
+  ]);
+  const [old, fresh] = ["a", "b"].map((name) => Array.from({ length: 20_000 }, (_, at) => `${name}${at}`).join("\n"));
+  const begun = performance.now();
+  const wide = diffView({ path: "x", oldText: old ?? "", newText: fresh ?? "" });
+  assert.deepEqual([wide.added, wide.removed], [20_000, 20_000]);
+  assert.ok(performance.now() - begun < 1000);
+});
+
+test("only http, https and mailto are links", () => {
+  assert.equal(safeLink("https://example.org/a?b#c"), "https://example.org/a?b#c");
+  assert.equal(safeLink("mailto:x@y.example"), "mailto:x@y.example");
+  for (const bad of ["javascript:1", " javascript:1", "//x", "/v1", "x", "http:x", "https://u:p@x", "https://u@x", "data:x", "", "https://", `https://${"x".repeat(3000)}`]) {
+    assert.equal(safeLink(bad), "", bad);
+  }
+  assert.equal(linkTarget("https://ex\u0430mple.org/"), "xn--exmple-4nf.org");
+});
+
+test("names and types of files are not believed", () => {
+  assert.equal(fileName("../../etc/passwd"), "_.._etc_passwd");
+  assert.equal(fileName("a\u202egpj.exe"), "agpj.exe");
+  assert.equal(fileName("..."), "file");
+  assert.equal(visible("a\u202eb\u200bc\n"), "a⟨U+202E⟩b⟨U+200B⟩c\n");
+  assert.equal(rasterType(new TextEncoder().encode("<svg onload=1>")), "");
+  assert.equal(rasterType(Uint8Array.of(0x89, 0x50, 0x4e, 0x47, 13, 10, 26, 10)), "image/png");
+  assert.equal(rasterType(new TextEncoder().encode("GIF89a…")), "image/gif");
+  assert.equal(rasterType(new TextEncoder().encode("RIFF0000WEBP")), "image/webp");
+});
+
+test("the wire view keeps a bounded number of lines", () => {
+  const wire = new Wire();
+  for (let seq = 1; seq <= MAX_LINES + 10; seq += 1) wire.push({ entry: { type: "output", seq }, raw: "{}" });
+  assert.ok(wire.lines.length <= MAX_LINES);
+  assert.equal(wire.lines.length + wire.dropped, MAX_LINES + 10);
+  assert.equal(wire.lines[wire.lines.length - 1]?.seq, MAX_LINES + 10);
+  const line = { seq: 1, type: "tool.start", time: "", raw: '{"type":"tool.start","tool":"Bash"}' };
+  for (const [query, fits] of [["bash", true], ["type:tool bash", true], ["type:output", false], ["-bash", false], ["-", true], ["-type:output", true]] as const) {
+    assert.equal(matcher(query)(line), fits, query);
+  }
+});
+
+test("an input that got no answer goes again under its id, one at a time", async () => {
+  const store = new Map<string, string>();
+  const kept = { getItem: (key: string) => store.get(key) ?? null, setItem: (key: string, value: string) => void store.set(key, value), removeItem: (key: string) => void store.delete(key) };
+  const said: [string, string][] = [];
+  let answer: Error | undefined = new Problem(0, "the daemon is not reachable");
+  const api = { input: (_: string, message: string, body: { content: string }) => {
+    said.push([message, body.content]);
+    return answer ? Promise.reject(answer) : Promise.resolve({});
+  } };
+  const outbox = new Outbox(api, "s", () => undefined, kept);
+  outbox.add("one", [], [], "");
+  outbox.add("two", [], [], "");
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual(said.map(([, content]) => content), ["one"], "the second waits for the first");
+  // The page is loaded again.
+  answer = undefined;
+  const again = new Outbox(api, "s", () => undefined, kept);
+  again.again();
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual(said.map(([, content]) => content), ["one", "one", "two"]);
+  assert.equal(said[0]?.[0], said[1]?.[0]);
+  again.taken(new Set(said.map(([id]) => id)));
+  assert.deepEqual([again.sent.length, store.size], [0, 0]);
+  answer = new Problem(422, "too long");
+  again.add("three", [], [], "");
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual([again.sent[0]?.state, again.sent[0]?.detail], ["failed", "too long"]);
+});
+
+test("numbers and times read well", () => {
+  assert.deepEqual([bytes(0), bytes(999), bytes(1200), bytes(12_000_000)], ["0 B", "999 B", "1.2 kB", "12 MB"]);
+  assert.deepEqual([count(9999), count(12_400), count(2_500_000)], ["9999", "12.4k", "2.5M"]);
+  assert.deepEqual([duration(18), duration(3120), duration(61_000), duration(7_200_000)], ["18 ms", "3.1 s", "1 min 1 s", "2 h 0 min"]);
+  assert.deepEqual([money(0.0213), money(3.5), money(0)], ["$0.0213", "$3.50", "$0.00"]);
+  assert.equal(clock("nonsense"), "");
+  assert.equal(ago(new Date(0).toISOString(), 3_600_000 * 5), "5 h");
+});
+
+test("usage is summed by day and agent", () => {
+  const days = perDay([
+    { date: "2026-01-01", agent: "a", cost_usd: 1, turns: 1 }, { date: "2026-01-01", agent: "a", cost_usd: 2, tokens_in: 5 },
+    { date: "2026-01-02", agent: "b", cost_usd: 9 }, { agent: "none" }, { date: "2026-01-02", agent: "a", cost_usd: "x" },
+  ]);
+  assert.equal(days.length, 3);
+  assert.deepEqual(perAgent(days, (day) => day.cost).map((each) => [each.agent, each.cost]), [["b", 9], ["a", 3]]);
+});
+
+test("samples are bounded and drawn over time", () => {
+  const samples = new Samples();
+  for (let at = 0; at < 2500; at += 1) samples.add([{ id: "a", health: { lines_rate: at % 7 } }], at);
+  assert.equal(samples.of("a").length, 1800);
+  samples.add([], 3000);
+  assert.equal(samples.of("a").length, 0);
+  const sample = { lines: 0, bytesIn: 0, bytesOut: 0, turns: 0 };
+  assert.equal(points([{ ...sample, at: 0 }, { ...sample, at: 10, lines: 4 }], (each) => each.lines, 100, 50, 4), "0.0,50.0 100.0,0.0");
+});
