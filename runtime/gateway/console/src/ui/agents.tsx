@@ -1,0 +1,123 @@
+import type { JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { bytes, count, duration } from "../core/format.ts";
+import { visible } from "../core/safe.ts";
+import type { Sample } from "../core/samples.ts";
+import { Samples, points } from "../core/samples.ts";
+import { list, num, obj, str } from "../core/types.ts";
+import type { Obj } from "../core/types.ts";
+import { Fault, State } from "./bits.tsx";
+import type { Api } from "../core/api.ts";
+import { usePoll } from "./hooks.ts";
+import { Output } from "./text.tsx";
+
+/** Kept while the page is open, whichever view is shown. */
+const samples = new Samples();
+
+/** Measures while other views are shown, too, so that the plot has no hole. */
+export function useAgents(api: Api, ms: number): { agents: Obj[]; first: string; fault: string } {
+  const [state, set] = useState<{ agents: Obj[]; first: string; fault: string }>({ agents: [], first: "", fault: "" });
+  usePoll(async () => {
+    try {
+      const found = await api.agents();
+      samples.add(found.agents, Date.now());
+      set({ ...found, fault: "" });
+    } catch (error) {
+      set((before) => ({ ...before, fault: error instanceof Error ? error.message : "not loaded" }));
+    }
+  }, ms, [ms]);
+  return state;
+}
+
+export function Agents({ agents, first, fault }: { agents: Obj[]; first: string; fault: string }): JSX.Element {
+  useEffect(() => {
+    document.title = "Agents · trunkline";
+  }, []);
+  return (
+    <main class="page agents" aria-label="Agents" tabIndex={-1}>
+      <h1>Agents</h1>
+      <Fault text={fault} />
+      <div class="cards">
+        {agents.map((agent) => <Agent key={str(agent.id)} agent={agent} isFirst={str(agent.id) === first} />)}
+      </div>
+      {agents.length === 0 && fault === "" && <p class="empty">No agents.</p>}
+    </main>
+  );
+}
+
+function Agent({ agent, isFirst }: { agent: Obj; isFirst: boolean }): JSX.Element {
+  const health = obj(agent.health);
+  const counters = Object.entries(obj(health.counters)).filter(([, value]) => (num(value) ?? 0) > 0);
+  const severity = ["note", "warning", "error"].find((each) => each === health.severity) ?? "ok";
+  const stderr = str(health.stderr);
+  const id = str(agent.id);
+  const facts: [string, string][] = [];
+  const add = (name: string, value: string): void => {
+    if (value !== "") facts.push([name, value]);
+  };
+  const of = (name: string, show: (value: number) => string): string => {
+    const value = num(health[name]);
+    return value === undefined ? "" : show(value);
+  };
+  add("process", of("pid", String));
+  add("runs", of("age_ms", duration));
+  add("silent", of("silent_ms", duration));
+  add("restart in", of("restart_in_ms", duration));
+  add("last end", visible(str(health.last_end)));
+  add("sessions", of("sessions", count));
+  add("turns", of("turns", count));
+  add("waiting requests", of("requests", count));
+  add("queued", of("queued_bytes", bytes));
+  for (const [name, value] of counters) add(visible(name.replace(/_/g, " ")), count(num(value) ?? 0));
+  return (
+    <section class={`card is-${severity}`} aria-label={visible(str(agent.name) || id)}>
+      <header>
+        <h2>{visible(str(agent.name) || id)}</h2>
+        {isFirst && <span class="badge">default</span>}
+        <State state={str(agent.state)} />
+        {str(health.liveness) !== "" && <span class="dim">{visible(str(health.liveness))}</span>}
+      </header>
+      <p class="dim">
+        {[id, str(agent.profile), list(agent.models).length > 0 ? `${list(agent.models).length} models` : ""].filter(Boolean).map(visible).join(" · ")}
+      </p>
+      {str(agent.description) !== "" && <p>{visible(str(agent.description))}</p>}
+      {str(health.verdict) !== "" && <p class={`verdict ${severity}`}>{visible(str(health.verdict))}</p>}
+      <dl class="grid">{facts.map(([name, value]) => <div><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
+      <div class="plots">
+        <Plot label="lines a second" samples={samples.of(id)} value={(sample) => sample.lines} show={count} />
+        <Plot label="bytes a second" samples={samples.of(id)} value={(sample) => sample.bytesIn} show={bytes} />
+        <Plot label="turns that run" samples={samples.of(id)} value={(sample) => sample.turns} show={count} />
+      </div>
+      {stderr !== "" && (
+        <details>
+          <summary>stderr</summary>
+          <Output text={stderr} end label="The end of its standard error" />
+        </details>
+      )}
+    </section>
+  );
+}
+
+const [WIDTH, HEIGHT] = [240, 44];
+
+function Plot(props: { label: string; samples: Sample[]; value: (sample: Sample) => number; show: (value: number) => string }): JSX.Element {
+  const { label, value, show } = props;
+  const most = props.samples.reduce((high, sample) => Math.max(high, value(sample)), 0);
+  const last = props.samples[props.samples.length - 1];
+  const line = points(props.samples, value, WIDTH, HEIGHT, most || 1);
+  const minutes = last && props.samples[0] ? (last.at - props.samples[0].at) / 1000 : 0;
+  return (
+    <figure class="plot">
+      <figcaption>
+        <span>{label}</span>
+        <strong>{last ? show(value(last)) : "–"}</strong>
+        <span class="dim">most {show(most)}</span>
+      </figcaption>
+      <svg viewBox={`0 -2 ${WIDTH} ${HEIGHT + 4}`} preserveAspectRatio="none" role="img" aria-label={`${label}: now ${last ? show(value(last)) : "unknown"}, at most ${show(most)} in ${duration(minutes * 1000)}`}>
+        <path class="base" d={`M0 ${HEIGHT}H${WIDTH}`} />
+        {line !== "" && <polygon points={`0,${HEIGHT} ${line} ${WIDTH},${HEIGHT}`} />}
+        {line !== "" && <polyline points={line} />}
+      </svg>
+    </figure>
+  );
+}

@@ -1,0 +1,98 @@
+import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+
+const PATHS: { [name: string]: string } = {
+  plus: "M8 3v10M3 8h10",
+  send: "M8 13V3M4 7l4-4 4 4",
+  stop: "M4.500 4.500h7v7h-7z",
+  clip: "M12.500 7.500l-5 5a3 3 0 0 1-4.300-4.300l5.500-5.500a2 2 0 0 1 2.900 2.900l-5.500 5.500a1 1 0 0 1-1.400-1.400l4.800-4.800",
+  copy: "M5.500 5.500h7v7h-7zM3.500 10.500v-7h7",
+  check: "M3 8.500l3.500 3.500L13 4.500",
+  cross: "M4 4l8 8M12 4l-8 8",
+  down: "M8 3v10M4 9l4 4 4-4",
+  gear: "M2.500 5h11M2.500 11h11M6 3.500v3M10 9.500v3",
+  wire: "M5 4L1.500 8 5 12M11 4l3.500 4L11 12M9 3L7 13",
+  back: "M10 3L5 8l5 5",
+  theme: "M8 2.500a5.500 5.500 0 1 0 0 11zM8 2.500a5.500 5.500 0 1 1 0 11",
+  help: "M5.500 6a2.500 2.500 0 1 1 3.500 2.300c-.700.400-1 .700-1 1.700M8 12.500v.100",
+  out: "M6 3H3v10h3M7 8h6.500M11 5l3 3-3 3",
+  file: "M4 2h5l3 3v9H4zM9 2v3h3",
+  save: "M8 2v8M4.500 7L8 10.500 11.500 7M3 13.500h10",
+};
+
+export function Icon({ name }: { name: string }): JSX.Element {
+  return (
+    <svg class="icon" viewBox="0 0 16 16" aria-hidden="true">
+      <path d={PATHS[name] ?? ""} />
+    </svg>
+  );
+}
+
+const STATES: { [state: string]: string } = {
+  running: "running", idle: "idle", detached: "asleep", closed: "closed", failed: "failed", queued: "queued",
+};
+
+/** A dot and a word; what the dot says is in the word too. */
+export function State({ state, quiet = false }: { state: string; quiet?: boolean }): JSX.Element {
+  const known = Object.hasOwn(STATES, state) ? state : "other";
+  return (
+    <span class={`state state-${known}`} title={state}>
+      <i aria-hidden="true" />
+      <span class={quiet ? "hidden" : ""}>{known === "other" ? state : STATES[state]}</span>
+    </span>
+  );
+}
+
+export function Copy({ text, label = "Copy" }: { text: () => string; label?: string }): JSX.Element {
+  const [done, set] = useState(false);
+  const copy = async (): Promise<void> => {
+    try {
+      await navigator.clipboard.writeText(text());
+      set(true);
+      setTimeout(() => set(false), 1500);
+    } catch {
+      set(false);
+    }
+  };
+  return (
+    <button type="button" class="quiet small" aria-label={done ? "Copied" : label} title={label} onClick={copy}>
+      <Icon name={done ? "check" : "copy"} />
+    </button>
+  );
+}
+
+/** A dialog that is modal, closed by Esc, and gives the focus back. */
+export function Dialog(props: { title: string; close: () => void; children: ComponentChildren }): JSX.Element {
+  const ref = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const before = document.activeElement;
+    ref.current?.showModal();
+    ref.current?.querySelector<HTMLElement>("form textarea, form select, form input")?.focus();
+    return () => {
+      if (before instanceof HTMLElement) before.focus();
+    };
+  }, []);
+  return (
+    <dialog
+      ref={ref}
+      aria-label={props.title}
+      onCancel={(event) => {
+        event.preventDefault();
+        props.close();
+      }}
+      onClick={(event) => {
+        if (event.target === ref.current) props.close();
+      }}
+    >
+      <header>
+        <h2>{props.title}</h2>
+        <button type="button" class="quiet" aria-label="Close" onClick={props.close}><Icon name="cross" /></button>
+      </header>
+      {props.children}
+    </dialog>
+  );
+}
+
+export function Fault({ text }: { text: string }): JSX.Element | null {
+  return text === "" ? null : <p class="fault" role="alert">{text}</p>;
+}

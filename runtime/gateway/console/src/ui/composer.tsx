@@ -1,0 +1,187 @@
+import type { JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { bytes } from "../core/format.ts";
+import { visible } from "../core/safe.ts";
+import { Fault, Icon } from "./bits.tsx";
+import { useSession, useShell } from "./hooks.ts";
+
+interface Attached {
+  key: number;
+  name: string;
+  size: number;
+  sha256: string;
+  state: "loading" | "ready" | "failed";
+  detail: string;
+}
+
+const MOST_FILES = 20;
+/** What a daemon takes by default; it decides, this only spares the way. */
+const LARGEST = 256 * 1024 * 1024;
+
+export function Composer(): JSX.Element {
+  const store = useSession();
+  const { me } = useShell();
+  const draft = `trunkline.draft.${store.id}`;
+  const [text, set] = useState(() => sessionStorage.getItem(draft) ?? "");
+  const [files, setFiles] = useState<Attached[]>([]);
+  const [steer, setSteer] = useState(false);
+  const [over, setOver] = useState(false);
+  const [fault, fail] = useState("");
+  const area = useRef<HTMLTextAreaElement>(null);
+  const picker = useRef<HTMLInputElement>(null);
+  const next = useRef(0);
+  const { running, settings } = store.fold;
+  const canSteer = running !== "" && (settings.inputModes.length === 0 || settings.inputModes.includes("steer"));
+  const steers = canSteer && steer;
+  const closed = store.state === "closed";
+  const may = me?.scope !== "observe";
+
+  useEffect(() => {
+    const box = area.current;
+    if (!box) return;
+    box.style.height = "auto";
+    box.style.height = `${Math.min(box.scrollHeight, innerHeight * 0.4)}px`;
+  }, [text]);
+
+  const write = (value: string): void => {
+    set(value);
+    try {
+      if (value === "") sessionStorage.removeItem(draft);
+      else sessionStorage.setItem(draft, value.slice(0, 500_000));
+    } catch {
+      // A draft that does not fit is kept in the page.
+    }
+  };
+
+  const attach = (found: FileList | File[] | null | undefined): void => {
+    fail("");
+    for (const file of Array.from(found ?? []).slice(0, MOST_FILES - files.length)) {
+      const key = ++next.current;
+      const change = (part: Partial<Attached>): void =>
+        setFiles((all) => all.map((each) => (each.key === key ? { ...each, ...part } : each)));
+      const name = file.name || "pasted";
+      const failed = file.size > LARGEST;
+      setFiles((all) => [...all, { key, name, size: file.size, sha256: "", state: failed ? "failed" : "loading", detail: failed ? "too large" : "" }]);
+      if (failed) continue;
+      store.api.upload(store.id, name, file).then(
+        ({ sha256 }) => change({ sha256, state: sha256 === "" ? "failed" : "ready" }),
+        (error: unknown) => change({ state: "failed", detail: error instanceof Error ? error.message : "not sent" }),
+      );
+    }
+  };
+
+  const send = (): void => {
+    const ready = files.filter((file) => file.state === "ready");
+    if (files.some((file) => file.state === "loading")) return fail("a file is still on its way");
+    if (text.trim() === "" && ready.length === 0) return;
+    if (store.outbox.full) return fail("too many inputs wait");
+    store.outbox.add(text, ready.map((file) => file.sha256), ready.map((file) => file.name), steers ? running : "");
+    write("");
+    setFiles([]);
+    fail("");
+    area.current?.focus();
+  };
+
+  const stop = async (): Promise<void> => {
+    try {
+      await store.api.stop(store.id, running);
+    } catch (error) {
+      fail(error instanceof Error ? error.message : "not sent");
+    }
+  };
+
+  if (closed) return <p class="composer closed">This session is closed. It can be read.</p>;
+  if (!may) return <p class="composer closed">This token may only read.</p>;
+  return (
+    <form
+      class={`composer ${over ? "over" : ""}`}
+      aria-label="Input"
+      onSubmit={(event) => {
+        event.preventDefault();
+        send();
+      }}
+      onDragOver={(event) => {
+        event.preventDefault();
+        setOver(true);
+      }}
+      onDragLeave={() => setOver(false)}
+      onDrop={(event) => {
+        event.preventDefault();
+        setOver(false);
+        attach(event.dataTransfer?.files);
+      }}
+    >
+      {store.outbox.sent.map((sent) => (
+        <p class={`sent ${sent.state}`} key={sent.id}>
+          <span class="badge">{sent.state === "failed" ? "not taken" : sent.detail === "" ? "sending" : "waits"}</span>
+          <span class="what">{visible(sent.content.slice(0, 200))}{sent.names.length > 0 && ` (${sent.names.map(visible).join(", ")})`}</span>
+          {sent.detail !== "" && <span class="dim">{visible(sent.detail)}</span>}
+          {sent.state === "failed" && <button type="button" class="quiet small" onClick={() => store.outbox.retry(sent.id)}>Send again</button>}
+          {sent.state === "failed" && (
+            <button
+              type="button"
+              class="quiet small"
+              onClick={() => {
+                write(text === "" ? sent.content : `${sent.content}\n${text}`);
+                store.outbox.drop(sent.id);
+              }}
+            >
+              Edit
+            </button>
+          )}
+        </p>
+      ))}
+      {files.length > 0 && (
+        <ul class="attached" aria-label="Attachments">
+          {files.map((file) => (
+            <li key={file.key} class={file.state}>
+              <Icon name="file" /> <span class="path">{visible(file.name)}</span>
+              <span class="dim">{file.state === "failed" ? visible(file.detail) || "failed" : file.state === "loading" ? "on its way" : bytes(file.size)}</span>
+              <button type="button" class="quiet small" aria-label={`Remove ${visible(file.name)}`} onClick={() => setFiles(files.filter((each) => each.key !== file.key))}>
+                <Icon name="cross" />
+              </button>
+            </li>
+          ))}
+        </ul>
+      )}
+      <Fault text={fault} />
+      <div class="line">
+        <input ref={picker} type="file" multiple hidden aria-label="Files" onChange={(event) => {
+          attach(event.currentTarget.files);
+          event.currentTarget.value = "";
+        }} />
+        <button type="button" class="quiet" aria-label="Attach files" title="Attach files" onClick={() => picker.current?.click()}><Icon name="clip" /></button>
+        <textarea
+          ref={area}
+          id="input"
+          rows={1}
+          value={text}
+          aria-label="Message"
+          placeholder={steers ? "Add to the running turn" : running !== "" ? "Queue an input" : "Message"}
+          onInput={(event) => write(event.currentTarget.value)}
+          onPaste={(event) => {
+            const pasted = event.clipboardData?.files;
+            if (!pasted || pasted.length === 0) return;
+            event.preventDefault();
+            attach(pasted);
+          }}
+          onKeyDown={(event) => {
+            if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+              event.preventDefault();
+              send();
+            }
+          }}
+        />
+        {canSteer && (
+          <button type="button" class={`quiet small ${steer ? "on" : ""}`} aria-pressed={steer} title="Add to the running turn, or queue for the next" onClick={() => setSteer(!steer)}>
+            Steer
+          </button>
+        )}
+        {running !== "" && <button type="button" class="stop" aria-label="Stop the turn" title="Stop the turn" onClick={stop}><Icon name="stop" /></button>}
+        <button type="submit" class="primary" aria-label={steers ? "Steer" : "Send"} title="Send (Ctrl+Enter)" disabled={text.trim() === "" && files.length === 0}>
+          <Icon name="send" />
+        </button>
+      </div>
+    </form>
+  );
+}

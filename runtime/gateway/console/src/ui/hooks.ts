@@ -1,0 +1,77 @@
+import { createContext } from "preact";
+import { useContext, useEffect, useReducer, useRef, useState } from "preact/hooks";
+import type { Api } from "../core/api.ts";
+import type { SessionStore } from "../core/session.ts";
+import type { Me } from "../core/types.ts";
+
+export interface Shell {
+  api: Api;
+  me: Me | undefined;
+}
+
+export const ShellContext = createContext<Shell | undefined>(undefined);
+export const SessionContext = createContext<SessionStore | undefined>(undefined);
+
+export function useShell(): Shell {
+  const shell = useContext(ShellContext);
+  if (!shell) throw new Error("outside of the shell");
+  return shell;
+}
+
+export function useSession(): SessionStore {
+  const store = useContext(SessionContext);
+  if (!store) throw new Error("outside of a session");
+  return store;
+}
+
+/** Draws again when the store has changed. */
+export function useChanges(store: { subscribe(listener: () => void): () => void } | undefined): void {
+  const [, again] = useReducer((count: number) => count + 1, 0);
+  useEffect(() => store?.subscribe(() => again(undefined as never)), [store]);
+}
+
+/** Calls at once and then each `ms`, seldom while the page is hidden; never two at a time. */
+export function usePoll(call: () => Promise<void>, ms: number, keys: unknown[]): void {
+  const latest = useRef(call);
+  latest.current = call;
+  useEffect(() => {
+    let timer = 0;
+    let stopped = false;
+    const run = async (): Promise<void> => {
+      await latest.current().catch(() => undefined);
+      if (!stopped) timer = window.setTimeout(run, document.hidden ? Math.max(ms, 15_000) : ms);
+    };
+    void run();
+    const seen = (): void => {
+      if (document.hidden) return;
+      clearTimeout(timer);
+      void run();
+    };
+    document.addEventListener("visibilitychange", seen);
+    return () => {
+      stopped = true;
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", seen);
+    };
+  }, keys);
+}
+
+/** What stands behind `#/`, in its parts. */
+export function useRoute(): string[] {
+  const read = (): string[] => location.hash.replace(/^#\/?/, "").split("/").map((part) => {
+    try {
+      return decodeURIComponent(part);
+    } catch {
+      return part;
+    }
+  });
+  const [route, set] = useState(read);
+  useEffect(() => {
+    const changed = (): void => set(read());
+    addEventListener("hashchange", changed);
+    return () => removeEventListener("hashchange", changed);
+  }, []);
+  return route;
+}
+
+export const sessionHref = (id: string): string => `#/sessions/${encodeURIComponent(id)}`;

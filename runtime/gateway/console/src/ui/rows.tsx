@@ -1,0 +1,205 @@
+import type { ComponentChildren, JSX } from "preact";
+import { Component } from "preact";
+import { clock, count, duration, money } from "../core/format.ts";
+import { markdown } from "../core/markdown.ts";
+import type { EndRow, InputRow, NoteRow, PlanRow, Row, TextRow, ToolRow } from "../core/rows.ts";
+import { visible } from "../core/safe.ts";
+import { num, obj, str } from "../core/types.ts";
+import { State } from "./bits.tsx";
+import { Changes } from "./changes.tsx";
+import { File } from "./files.tsx";
+import { Folded } from "./fold.tsx";
+import { Request } from "./requests.tsx";
+import { Ansi, Output, Value, blocksOf } from "./text.tsx";
+
+/** Draws a row again only when it has changed. */
+export class RowView extends Component<{ row: Row; version: number; turned: number }> {
+  override shouldComponentUpdate(next: { row: Row; version: number; turned: number }): boolean {
+    return next.row !== this.props.row || next.version !== this.props.version || next.turned !== this.props.turned;
+  }
+
+  override componentDidCatch(): void {
+    this.setState({ broken: true });
+  }
+
+  override render(): JSX.Element {
+    const { row } = this.props;
+    if ((this.state as { broken?: boolean }).broken) return <p class="fault">This entry cannot be drawn; the wire view has it.</p>;
+    return <div class={`row ${row.kind} ${row.history ? "history" : ""} depth-${row.depth}`}>{content(row)}</div>;
+  }
+}
+
+function content(row: Row): ComponentChildren {
+  switch (row.kind) {
+    case "input":
+      return <Input row={row} />;
+    case "text":
+      return <Text row={row} />;
+    case "thought":
+      return (
+        <Folded id={`${row.key}`} class="thought" summary={<span class="dim">Thought{teaser(row.text)}</span>}>
+          {() => <Output text={row.text} label="Thought" />}
+        </Folded>
+      );
+    case "tool":
+      return <Tool row={row} />;
+    case "plan":
+      return <Plan row={row} />;
+    case "permission":
+    case "question":
+      return <Request row={row} />;
+    case "file":
+      return <File row={row} />;
+    case "end":
+      return <End row={row} />;
+    case "note":
+      return <Note row={row} />;
+  }
+}
+
+const teaser = (text: string): JSX.Element => <q class="teaser">{visible(text.slice(0, 200).replace(/\s+/g, " "))}</q>;
+
+function Input({ row }: { row: InputRow }): JSX.Element {
+  return (
+    <div class="bubble">
+      <p class="meta">
+        <span>{row.by === "" ? "you" : visible(row.by)}</span>
+        <time>{clock(row.time)}</time>
+        {row.steer && <span class="badge">steer</span>}
+        {row.steer && row.delivered === false && <span class="badge warn">not delivered{row.reason && `: ${visible(row.reason)}`}</span>}
+        {row.state === "queued" && <State state="queued" />}
+        {row.history && <span class="badge">replayed</span>}
+      </p>
+      <Output text={row.text} label="Input" />
+    </div>
+  );
+}
+
+function Text({ row }: { row: TextRow }): JSX.Element {
+  return (
+    <div class="prose">
+      {row.role !== "" && row.role !== "assistant" && !row.continues && <p class="meta">{visible(row.role)}</p>}
+      {blocksOf(markdown(row.text, row.fence))}
+    </div>
+  );
+}
+
+function Tool({ row }: { row: ToolRow }): JSX.Element {
+  const input = obj(row.input);
+  const hint = row.title || str(input.command) || str(input.path) || str(input.file_path) || str(input.pattern) || str(input.url);
+  const summary = (
+    <>
+      <span class={`mark ${row.state}`}>{row.state === "running" ? "runs" : row.state === "failed" ? "failed" : "done"}</span>
+      <strong>{visible(row.tool)}</strong>
+      <span class="hint">{visible(hint.slice(0, 300))}</span>
+      {row.durationMs !== undefined && <span class="dim">{duration(row.durationMs)}</span>}
+    </>
+  );
+  return (
+    <>
+      <Folded id={`${row.key}`} class="call" summary={summary}>
+        {() => (
+          <>
+            {row.input !== undefined && <Part title="Input"><Value value={row.input} label="Input" /></Part>}
+            {row.locations !== undefined && <Part title="Files"><Value value={row.locations} label="Files" /></Part>}
+            {row.printed !== "" && (
+              <Part title={row.dropped > 0 ? `Printed (${count(row.dropped)} characters before are in the wire view)` : "Printed"}>
+                <Output text={row.printed} end label="Printed" />
+              </Part>
+            )}
+            {row.result !== "" && <Part title="Result"><Output text={row.result} label="Result" /></Part>}
+            {row.data !== undefined && <Part title="Data"><Value value={row.data} label="Data" /></Part>}
+            {row.truncated && <p class="warning">Something was cut or left out.</p>}
+          </>
+        )}
+      </Folded>
+      {row.diffs.map((diff, at) => <Changes diff={diff} id={`${row.key} diff ${at}`} open={at < 4} />)}
+    </>
+  );
+}
+
+function Part({ title, children }: { title: string; children: ComponentChildren }): JSX.Element {
+  return (
+    <div class="part">
+      <p class="label">{title}</p>
+      {children}
+    </div>
+  );
+}
+
+const DONE: { [status: string]: string } = { completed: "done", in_progress: "in work", pending: "to do" };
+
+function Plan({ row }: { row: PlanRow }): JSX.Element {
+  const done = row.entries.filter((entry) => entry.status === "completed").length;
+  return (
+    <Folded id={`${row.key}`} open class="plan" summary={<><strong>Plan</strong><span class="dim">{done} of {row.entries.length} done</span></>}>
+      {() => (
+        <ol>
+          {row.entries.slice(0, 200).map((entry) => (
+            <li class={Object.hasOwn(DONE, entry.status) ? entry.status : ""}>
+              <i aria-hidden="true" />
+              <span>{visible(entry.content)}</span>
+              <span class="hidden">{Object.hasOwn(DONE, entry.status) ? DONE[entry.status] : visible(entry.status)}</span>
+            </li>
+          ))}
+        </ol>
+      )}
+    </Folded>
+  );
+}
+
+/** How a turn ends; a status that is not known has no colour, and a class is never an agent's word. */
+const ENDS = { completed: 1, stopped: 1, failed: 1, refused: 1, limit: 1 };
+
+function End({ row }: { row: EndRow }): JSX.Element {
+  const { usage } = row;
+  const tokens = [num(usage.input_tokens), num(usage.output_tokens)];
+  const facts = [
+    row.durationMs !== undefined ? duration(row.durationMs) : "",
+    tokens[0] !== undefined ? `${count(tokens[0])} in` : "",
+    tokens[1] !== undefined ? `${count(tokens[1])} out` : "",
+    num(usage.cost_usd) !== undefined ? `${usage.estimated === true ? "about " : ""}${money(num(usage.cost_usd) ?? 0)}` : "",
+    visible(row.model),
+  ].filter((fact) => fact !== "");
+  return (
+    <div class={`ended ${Object.hasOwn(ENDS, row.status) ? row.status : ""}`}>
+      <p class="line">
+        <span class="what">{visible(row.status)}{row.provisional ? " (not stored yet)" : ""}</span>
+        {row.reason !== "" && row.reason !== row.status && <span class="dim">{visible(row.reason)}</span>}
+        <span class="dim">{facts.join(" · ")}</span>
+        <time class="dim">{clock(row.time)}</time>
+      </p>
+      {row.message !== "" && (
+        <div class="fault">{row.category !== "" && <strong>{visible(row.category)} </strong>}<Output text={row.message} label="Error" /></div>
+      )}
+      {row.summary !== "" && <p>{visible(row.summary)}</p>}
+      {row.data !== undefined && (
+        <Folded id={`${row.key}`} summary={<span class="dim">Result</span>}>{() => <Value value={row.data} label="Result" />}</Folded>
+      )}
+    </div>
+  );
+}
+
+function Note({ row }: { row: NoteRow }): JSX.Element {
+  if (row.tone === "mark") {
+    return <p class="mark-line"><span>{visible(row.text)}</span> <time class="dim">{clock(row.time)}</time></p>;
+  }
+  const long = row.text.length > 400 || row.text.split("\n", 8).length > 6;
+  if (row.data !== undefined || long || row.label.startsWith("log")) {
+    return (
+      <Folded id={`${row.key}`} class={`note ${row.tone}`} summary={<><span class="badge">{visible(row.label)}</span>{teaser(row.text)}</>}>
+        {() => (
+          <>
+            {row.text !== "" && <Output text={row.text} end label={visible(row.label)} />}
+            {row.data !== undefined && <Value value={row.data} label={visible(row.label)} />}
+          </>
+        )}
+      </Folded>
+    );
+  }
+  return (
+    <p class={`note ${row.tone}`}>
+      <span class="badge">{visible(row.label)}</span> <Ansi text={row.text.trimEnd()} />
+    </p>
+  );
+}

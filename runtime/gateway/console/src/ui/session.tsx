@@ -1,0 +1,132 @@
+import type { JSX } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { SessionStore } from "../core/session.ts";
+import { count } from "../core/format.ts";
+import { visible } from "../core/safe.ts";
+import { str } from "../core/types.ts";
+import { Icon, State } from "./bits.tsx";
+import { Composer } from "./composer.tsx";
+import { SessionContext, useChanges, useShell } from "./hooks.ts";
+import { Waiting } from "./requests.tsx";
+import { SettingsDialog } from "./settings.tsx";
+import { Transcript } from "./transcript.tsx";
+import { WireView } from "./wire.tsx";
+
+export function SessionPage({ id }: { id: string }): JSX.Element {
+  const { api } = useShell();
+  const [store, open] = useState<SessionStore | undefined>(undefined);
+  useEffect(() => {
+    const fresh = new SessionStore(api, id);
+    open(fresh);
+    return () => fresh.dispose();
+  }, [api, id]);
+  if (!store || store.id !== id) return <section class="session" aria-label="Session" />;
+  return <SessionContext.Provider value={store}><Session key={id} store={store} /></SessionContext.Provider>;
+}
+
+function Session({ store }: { store: SessionStore }): JSX.Element {
+  useChanges(store);
+  const [wire, showWire] = useState(() => sessionStorage.getItem("trunkline.wire") === "yes");
+  const [settings, showSettings] = useState(false);
+  const { fold } = store;
+  const waiting = [...fold.pending.values()];
+  const title = visible(store.title);
+
+  const toggleWire = (): void => {
+    sessionStorage.setItem("trunkline.wire", wire ? "no" : "yes");
+    showWire(!wire);
+  };
+  const latest = useRef(toggleWire);
+  latest.current = toggleWire;
+  useEffect(() => {
+    const toggle = (): void => latest.current();
+    addEventListener("console:wire", toggle);
+    return () => removeEventListener("console:wire", toggle);
+  }, []);
+  useEffect(() => {
+    document.title = `${waiting.length > 0 ? `(${waiting.length}) ` : ""}${title} · trunkline`;
+  }, [title, waiting.length]);
+
+  return (
+    <section class={`session ${wire ? "with-wire" : ""}`} aria-label={`Session ${title}`}>
+      <header class="bar">
+        <a class="back quiet button" href="#/sessions" aria-label="Sessions"><Icon name="back" /></a>
+        <div class="name">
+          <h1 title={title}>{title}</h1>
+          <p class="dim">
+            <State state={store.state} />
+            {store.agent !== "" && <span>{visible(store.agent)}</span>}
+            {fold.settings.model !== "" && <span>{visible(fold.settings.model)}</span>}
+            {fold.settings.mode !== "" && <span>{visible(fold.settings.mode)}</span>}
+            {fold.context && fold.context.total > 0 && (
+              <span title="Tokens in the context">{count(fold.context.used)} of {count(fold.context.total)}</span>
+            )}
+            {str(store.attached.cwd) !== "" && <span class="path">{visible(str(store.attached.cwd))}</span>}
+          </p>
+        </div>
+        <button type="button" class={`quiet ${wire ? "on" : ""}`} aria-pressed={wire} onClick={toggleWire} title="Wire view (w)" aria-label="Wire view"><Icon name="wire" /></button>
+        <button type="button" class="quiet" onClick={() => showSettings(true)} title="Settings" aria-label="Settings of the session"><Icon name="gear" /></button>
+      </header>
+      <Connection store={store} />
+      <div class="panes">
+        <div class="talk">
+          {store.start > 1 && (
+            <p class="earlier">
+              This page begins at entry {store.start}.{" "}
+              <button type="button" class="quiet" onClick={() => store.earlier()}>Read earlier ones</button>
+            </p>
+          )}
+          <Transcript
+            rows={fold.rows}
+            generation={store.generation}
+            turned={store.turned}
+            busy={store.catchingUp}
+          />
+          {waiting.length > 0 && (
+            <div class="dock" role="region" aria-label="Waiting for an answer" tabIndex={0}>
+              {waiting.map((row) => <Waiting row={row} key={row.key} />)}
+            </div>
+          )}
+          <p class="progress" aria-live="polite">
+            {fold.running !== "" && <><i class="pulse" aria-hidden="true" />{visible(fold.progress.slice(0, 200)) || "works"}</>}
+            {fold.openTurns.length > 1 && <span class="dim"> {fold.openTurns.length - 1} queued</span>}
+          </p>
+          <Composer />
+        </div>
+        {wire && <WireView />}
+      </div>
+      <Announce waiting={waiting.length} running={fold.running !== ""} />
+      {settings && <SettingsDialog close={() => showSettings(false)} />}
+    </section>
+  );
+}
+
+function Connection({ store }: { store: SessionStore }): JSX.Element | null {
+  const [now, tick] = useState(0);
+  const waits = store.phase === "waiting";
+  useEffect(() => {
+    if (!waits) return;
+    const timer = setInterval(() => tick(Date.now()), 250);
+    return () => clearInterval(timer);
+  }, [waits]);
+  if (store.phase === "failed") return <p class="connection bad" role="alert">{visible(store.detail)}</p>;
+  if (waits) {
+    const seconds = Math.max(0, Math.ceil((store.retryAt - (now || Date.now())) / 1000));
+    return <p class="connection" role="status">Connection lost ({visible(store.detail)}); next try in {seconds} s. Nothing is lost.</p>;
+  }
+  if (store.catchingUp) return <p class="connection quiet-line" role="status">Reading entries: {store.fold.last.toLocaleString("en")}</p>;
+  return null;
+}
+
+/** Says what changed to those who hear the page. */
+function Announce({ waiting, running }: { waiting: number; running: boolean }): JSX.Element {
+  const before = useRef({ waiting: 0, running: false });
+  const text = useMemo(() => {
+    const was = before.current;
+    before.current = { waiting, running };
+    if (waiting > was.waiting) return "An answer is needed";
+    if (was.running && !running) return "The turn has ended";
+    return "";
+  }, [waiting, running]);
+  return <p class="hidden" role="status">{text}</p>;
+}

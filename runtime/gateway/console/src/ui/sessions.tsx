@@ -1,0 +1,122 @@
+import type { JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ago } from "../core/format.ts";
+import { visible } from "../core/safe.ts";
+import type { ListedSession } from "../core/types.ts";
+import { Fault, Icon, State } from "./bits.tsx";
+import { sessionHref, usePoll, useShell } from "./hooks.ts";
+
+const STATES = ["", "running", "idle", "detached", "closed"];
+const LABELS = ["any state", "running", "idle", "asleep", "closed"];
+
+/** The list at the side: searched by the daemon, read again every few seconds. */
+export function Sessions({ current, create }: { current: string; create: () => void }): JSX.Element {
+  const { api, me } = useShell();
+  const [text, search] = useState("");
+  const [state, only] = useState("");
+  const [sessions, list] = useState<ListedSession[]>([]);
+  const [next, setNext] = useState("");
+  const [pages, setPages] = useState(1);
+  const [fault, fail] = useState("");
+  const [loaded, load] = useState(false);
+  const asked = useRef(0);
+
+  usePoll(async () => {
+    const mine = ++asked.current;
+    try {
+      const found = new Map<string, ListedSession>();
+      let cursor = "";
+      for (let page = 0; page < pages; page += 1) {
+        const answer = await api.sessions({ text: text.trim(), state, agent: "", ...(cursor !== "" ? { cursor } : {}) });
+        for (const each of answer.sessions) if (!found.has(each.id)) found.set(each.id, each);
+        cursor = answer.next;
+        if (cursor === "") break;
+      }
+      // A later question has been asked since: its answer counts.
+      if (mine !== asked.current) return;
+      list([...found.values()]);
+      setNext(cursor);
+      fail("");
+      load(true);
+    } catch (error) {
+      if (mine === asked.current) fail(error instanceof Error ? error.message : "not loaded");
+    }
+  }, 3000, [text, state, pages]);
+
+  const now = Date.now();
+  return (
+    <nav class="list" aria-label="Sessions">
+      <div class="tools">
+        <input
+          id="search"
+          type="search"
+          value={text}
+          placeholder="Search sessions  /"
+          aria-label="Search sessions"
+          onInput={(event) => {
+            search(event.currentTarget.value);
+            setPages(1);
+          }}
+        />
+        <select aria-label="State" value={state} onChange={(event) => {
+          only(event.currentTarget.value);
+          setPages(1);
+        }}>
+          {STATES.map((each, at) => <option value={each}>{LABELS[at]}</option>)}
+        </select>
+        {me?.scope !== "observe" && (
+          <button type="button" class="primary" onClick={create} title="New session (n)" aria-label="New session"><Icon name="plus" /></button>
+        )}
+      </div>
+      <Fault text={fault} />
+      <ul>
+        {sessions.map((each) => (
+          <li key={each.id}>
+            <a href={sessionHref(each.id)} aria-current={each.id === current ? "page" : undefined} class={each.state === "closed" ? "closed" : ""}>
+              <span class="title">{visible(each.title || each.id)}</span>
+              <time title={each.active}>{ago(each.active, now)}</time>
+              <span class="under">
+                <State state={each.state} quiet={each.state === "idle"} />
+                <span class="agent">{visible(each.agent)}</span>
+                {each.cwd !== "" && <span class="path">{visible(tail(each.cwd))}</span>}
+              </span>
+            </a>
+          </li>
+        ))}
+      </ul>
+      {next !== "" && <button type="button" class="quiet more" onClick={() => setPages(pages + 1)}>More sessions</button>}
+      {loaded && sessions.length === 0 && (
+        <p class="empty">{text !== "" || state !== "" ? "No session fits." : "No session yet. Press n for a new one."}</p>
+      )}
+    </nav>
+  );
+}
+
+const tail = (path: string): string => (path.length > 28 ? `…${path.slice(-27)}` : path);
+
+/** `j` and `k`: to the next or the session before, in the order of the list. */
+export function step(by: number): void {
+  const links = [...document.querySelectorAll<HTMLAnchorElement>(".list li a")];
+  if (links.length === 0) return;
+  const at = links.findIndex((link) => link.getAttribute("aria-current") === "page");
+  const to = links[at < 0 ? (by > 0 ? 0 : links.length - 1) : Math.max(0, Math.min(links.length - 1, at + by))];
+  to?.click();
+  to?.scrollIntoView({ block: "nearest" });
+}
+
+/** What stands beside the list when no session is chosen. */
+export function Welcome({ create }: { create: () => void }): JSX.Element {
+  const { me } = useShell();
+  useEffect(() => {
+    document.title = "trunkline";
+  }, []);
+  return (
+    <section class="welcome" aria-label="Welcome">
+      <h1>Choose a session</h1>
+      <p class="dim">
+        <kbd>j</kbd> <kbd>k</kbd> go through the list, <kbd>/</kbd> searches, <kbd>?</kbd> shows all keys.
+      </p>
+      {me?.scope !== "observe" && <p><button type="button" class="primary" onClick={create}>New session</button></p>}
+    </section>
+  );
+}

@@ -1,0 +1,138 @@
+import type { ComponentChildren, JSX, VNode } from "preact";
+import { useState } from "preact/hooks";
+import { ansi } from "../core/ansi.ts";
+import { linkTarget, visible } from "../core/safe.ts";
+import type { Block } from "../core/markdown.ts";
+import type { Inline } from "../core/inline.ts";
+import type { Json } from "../core/types.ts";
+import { Copy } from "./bits.tsx";
+
+/** What one view of a text draws at first. */
+export const FIRST = 24_000;
+
+function inlines(nodes: Inline[]): ComponentChildren {
+  return nodes.map((node) => {
+    if (typeof node === "string") return node;
+    if (node.t === "br") return <br />;
+    if (node.t === "code") return <code>{node.text}</code>;
+    if (node.t === "link") return <Link href={node.href}>{inlines(node.c)}</Link>;
+    const Tag = node.t;
+    return <Tag>{inlines(node.c)}</Tag>;
+  });
+}
+
+/** A link shows where it leads, whatever its text says. */
+export function Link({ href, children }: { href: string; children: ComponentChildren }): VNode {
+  const target = visible(linkTarget(href));
+  return (
+    <a href={href} target="_blank" rel="noopener noreferrer nofollow" title={href}>
+      {children}
+      {flat(children) === href ? null : <span class="target"> {target}</span>}
+    </a>
+  );
+}
+
+function flat(children: ComponentChildren): string {
+  if (Array.isArray(children)) return children.map(flat).join("");
+  return typeof children === "string" ? children : "";
+}
+
+export function blocksOf(blocks: Block[]): ComponentChildren {
+  return blocks.map((block) => {
+    switch (block.t) {
+      case "p":
+        return <p>{inlines(block.c)}</p>;
+      case "h": {
+        // The page has its own first headings.
+        const Tag = `h${Math.min(6, block.level + 2)}` as "h3";
+        return <Tag class={`h${block.level}`}>{inlines(block.c)}</Tag>;
+      }
+      case "code":
+        return <Code text={block.text} lang={block.lang} />;
+      case "quote":
+        return <blockquote>{blocksOf(block.c)}</blockquote>;
+      case "hr":
+        return <hr />;
+      case "table":
+        return (
+          <div class="scroll" tabIndex={0} role="group" aria-label="Table">
+            <table>
+              <thead>
+                <tr>{block.head.map((cell, at) => <th class={block.align[at]}>{inlines(cell)}</th>)}</tr>
+              </thead>
+              <tbody>
+                {block.rows.map((row) => (
+                  <tr>{row.map((cell, at) => <td class={block.align[at]}>{inlines(cell)}</td>)}</tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        );
+      case "list": {
+        const items = block.items.map((item) => (
+          <li class={item.task === undefined ? "" : "task"}>
+            {item.task === undefined ? null : (
+              <input type="checkbox" checked={item.task} disabled aria-label={item.task ? "done" : "to do"} />
+            )}
+            {block.tight ? tight(item.c) : blocksOf(item.c)}
+          </li>
+        ));
+        return block.ordered ? <ol start={block.start}>{items}</ol> : <ul>{items}</ul>;
+      }
+    }
+  });
+}
+
+/** Items of a dense list have no paragraphs. */
+function tight(blocks: Block[]): ComponentChildren {
+  return blocks.map((block) => (block.t === "p" ? inlines(block.c) : blocksOf([block])));
+}
+
+export function Code({ text, lang }: { text: string; lang: string }): VNode {
+  return (
+    <figure class="code">
+      <figcaption>
+        <span>{lang || "text"}</span>
+        <Copy text={() => text} label="Copy code" />
+      </figcaption>
+      <pre tabIndex={0}>{lang === "ansi" ? <Ansi text={text} /> : <code>{text}</code>}</pre>
+    </figure>
+  );
+}
+
+export function Ansi({ text }: { text: string }): VNode {
+  return (
+    <code>
+      {ansi(text).map((piece) => (piece.style === "" ? piece.text : <span class={piece.style}>{piece.text}</span>))}
+    </code>
+  );
+}
+
+/** Text of a terminal, in a box that scrolls; of a long one the begin, or the end, until more is asked for. */
+export function Output({ text, end = false, label }: { text: string; end?: boolean; label: string }): JSX.Element {
+  const [shown, show] = useState(FIRST);
+  const over = text.length - shown;
+  const part = over <= 0 ? text : end ? text.slice(-shown) : text.slice(0, shown);
+  const more = over > 0 && (
+    <button type="button" class="quiet more" onClick={() => show(shown * 3)}>
+      {over.toLocaleString("en")} more characters
+    </button>
+  );
+  return (
+    <div class="output">
+      {end && more}
+      <pre tabIndex={0} aria-label={label}><Ansi text={part} /></pre>
+      {!end && more}
+    </div>
+  );
+}
+
+/** A value as JSON; a text, or an object of one text, as that text. */
+export function Value({ value, label }: { value: Json | undefined; label: string }): JSX.Element {
+  return <Output text={visibleJson(value)} label={label} />;
+}
+
+export function visibleJson(value: Json | undefined): string {
+  if (typeof value === "string") return visible(value);
+  return visible(JSON.stringify(value, null, 2) ?? "");
+}

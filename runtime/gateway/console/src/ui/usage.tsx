@@ -1,0 +1,103 @@
+import type { JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { count, money } from "../core/format.ts";
+import { visible } from "../core/safe.ts";
+import type { Day } from "../core/days.ts";
+import { perAgent, perDay } from "../core/days.ts";
+import { Fault } from "./bits.tsx";
+import { usePoll, useShell } from "./hooks.ts";
+
+const SPANS = [7, 30, 90];
+type Measure = "cost" | "tokens" | "turns";
+
+export function Usage(): JSX.Element {
+  const { api } = useShell();
+  const [span, choose] = useState(30);
+  const [measure, by] = useState<Measure>("cost");
+  const [rows, set] = useState<Day[]>([]);
+  const [fault, fail] = useState("");
+  usePoll(async () => {
+    try {
+      set(perDay(await api.usage(span)));
+      fail("");
+    } catch (error) {
+      fail(error instanceof Error ? error.message : "not loaded");
+    }
+  }, 30_000, [span]);
+  useEffect(() => {
+    document.title = "Usage · trunkline";
+  }, []);
+  const value = (day: Day): number => (measure === "cost" ? day.cost : measure === "turns" ? day.turns : day.tokensIn + day.tokensOut);
+  const show = measure === "cost" ? money : count;
+  const agents = perAgent(rows, value);
+  const dates = [...new Set(rows.map((row) => row.date))].sort();
+  return (
+    <main class="page usage" aria-label="Usage" tabIndex={-1}>
+      <header>
+        <h1>Usage</h1>
+        <div class="choices" role="group" aria-label="Days">
+          {SPANS.map((days) => <button type="button" aria-pressed={days === span} onClick={() => choose(days)}>{days} days</button>)}
+        </div>
+        <div class="choices" role="group" aria-label="Measure">
+          {(["cost", "tokens", "turns"] as Measure[]).map((each) => <button type="button" aria-pressed={each === measure} onClick={() => by(each)}>{each}</button>)}
+        </div>
+      </header>
+      <Fault text={fault} />
+      {dates.length > 0 && <Bars rows={rows} dates={dates} agents={agents.map((agent) => agent.agent)} value={value} show={show} />}
+      {dates.length > 0 && (
+        <div class="scroll" tabIndex={0} role="group" aria-label="Usage by agent">
+          <table>
+            <thead><tr><th>Agent</th><th class="right">Turns</th><th class="right">Tokens in</th><th class="right">Tokens out</th><th class="right">Cost</th></tr></thead>
+            <tbody>
+              {agents.map((agent, at) => (
+                <tr>
+                  <td><i class={`key series-${at % 6}`} aria-hidden="true" /> {visible(agent.agent)}</td>
+                  <td class="right">{count(agent.turns)}</td>
+                  <td class="right">{count(agent.tokensIn)}</td>
+                  <td class="right">{count(agent.tokensOut)}</td>
+                  <td class="right">{money(agent.cost)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {dates.length === 0 && fault === "" && <p class="empty">No usage in these days.</p>}
+    </main>
+  );
+}
+
+const [WIDTH, HEIGHT] = [720, 160];
+
+function Bars(props: { rows: Day[]; dates: string[]; agents: string[]; value: (day: Day) => number; show: (value: number) => string }): JSX.Element {
+  const { rows, dates, agents, value, show } = props;
+  const sums = dates.map((date) => rows.filter((row) => row.date === date).reduce((sum, row) => sum + value(row), 0));
+  const most = Math.max(...sums, 0);
+  const total = sums.reduce((sum, each) => sum + each, 0);
+  const step = WIDTH / dates.length;
+  return (
+    <figure class="bars">
+      <figcaption><strong>{show(total)}</strong> <span class="dim">in all, at most {show(most)} a day</span></figcaption>
+      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT + 18}`} role="img" aria-label={`${show(total)} in ${dates.length} days, at most ${show(most)} a day`}>
+        <path class="base" d={`M0 ${HEIGHT}H${WIDTH}`} />
+        {dates.map((date, at) => {
+          let y = HEIGHT;
+          return (
+            <g>
+              <title>{`${visible(date)}: ${show(sums[at] ?? 0)}`}</title>
+              {agents.map((agent, series) => {
+                const row = rows.find((each) => each.date === date && each.agent === agent);
+                const height = row && most > 0 ? (value(row) / most) * (HEIGHT - 8) : 0;
+                y -= height;
+                return height > 0 ? <rect class={`series-${series % 6}`} x={at * step + step * 0.12} y={y} width={step * 0.76} height={height} rx="1.5" /> : null;
+              })}
+              {(at === 0 || at === dates.length - 1) && (
+                <text x={at === 0 ? 0 : WIDTH} y={HEIGHT + 14} text-anchor={at === 0 ? "start" : "end"}>{visible(date)}</text>
+              )}
+            </g>
+          );
+        })}
+      </svg>
+    </figure>
+  );
+}

@@ -1,0 +1,102 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import type { ComponentChild, ContainerNode } from "preact";
+import { render } from "preact";
+import { Fold } from "../src/core/fold.ts";
+import type { SessionStore } from "../src/core/session.ts";
+import type { Entry } from "../src/core/types.ts";
+import { SessionContext, ShellContext } from "../src/ui/hooks.ts";
+import { Waiting } from "../src/ui/requests.tsx";
+import { RowView } from "../src/ui/rows.tsx";
+import { FakeElement, fakeDocument } from "./dom.ts";
+
+Object.assign(globalThis, { document: fakeDocument, requestAnimationFrame: () => 0 });
+
+const PAYLOADS = readFileSync("test/xss.txt", "utf8").split("\n").filter((line) => line !== "");
+
+/** Elements that a transcript is made of, each with the attributes that it may have. */
+const EVERYWHERE = ["class", "className", "title", "role", "tabIndex", "tabindex", "aria-label", "aria-expanded", "aria-hidden", "data-request", "hidden"];
+const ALLOWED: { [element: string]: string[] } = {
+  a: ["href", "rel", "target"], article: [], b: [], blockquote: [], br: [], button: ["type", "disabled"], code: [], dd: [], del: [], div: [], dl: [], dt: [],
+  em: [], fieldset: [], figcaption: [], figure: [], form: ["autocomplete"], h1: [], h2: [], h3: [], h4: [], h5: [], h6: [], header: [], hr: [], i: [],
+  input: ["type", "value", "checked", "disabled", "placeholder", "maxLength", "maxlength", "name", "required", "autocomplete", "inputMode", "inputmode"],
+  label: [], legend: [], li: [], ol: ["start"], option: ["value"], p: [], path: ["d"], pre: [], q: [], section: [], select: ["value"], span: [], strong: [],
+  svg: ["viewBox"], table: [], tbody: [], td: [], th: [], thead: [], time: [], tr: [], ul: [],
+};
+
+function drawn(what: ComponentChild): FakeElement {
+  const root = fakeDocument.createElement("div");
+  const all = { get: () => true } as unknown as Map<string, boolean>;
+  const store = { id: "s", open: all, turn: () => undefined, api: {} } as unknown as SessionStore;
+  const shell = { api: {} as never, me: { scope: "control", version: "", name: "" } };
+  const page = <ShellContext.Provider value={shell}><SessionContext.Provider value={store}>{what}</SessionContext.Provider></ShellContext.Provider>;
+  render(page, root as unknown as ContainerNode);
+  return root;
+}
+
+function check(root: FakeElement, what: string): void {
+  for (const element of root.elements) {
+    const allowed = Object.hasOwn(ALLOWED, element.localName) ? ALLOWED[element.localName] : undefined;
+    assert.ok(allowed, `${what}: <${element.localName}>`);
+    for (const [name, value] of element.attributes) {
+      assert.ok(allowed.includes(name) || EVERYWHERE.includes(name), `${what}: <${element.localName} ${name}>`);
+      if (name === "href") assert.match(String(value), /^(https?:\/\/[^\s<>"]+|mailto:[^\s<>"]+)$/, what);
+      if (name === "rel") assert.equal(value, "noopener noreferrer nofollow");
+      if (name === "class" || name === "className") assert.match(String(value), /^[\w -]*$/, what);
+    }
+    if (element.localName === "a") assert.ok(element.attributes.has("rel") && element.attributes.has("href"), what);
+  }
+}
+
+function rowsOf(entries: Entry[]): { root: FakeElement; fold: Fold } {
+  const fold = new Fold();
+  entries.forEach((entry, at) => fold.apply({ seq: at + 1, ...entry }));
+  const rows = fold.rows.map((row) => <RowView row={row} version={row.version} turned={0} />);
+  return { fold, root: drawn([...rows, ...[...fold.pending.values()].map((row) => <Waiting row={row} />)]) };
+}
+
+test("there are enough payloads", () => {
+  assert.ok(new Set(PAYLOADS).size >= 200, `${PAYLOADS.length}`);
+});
+
+test("no text of an agent becomes an element or attribute that is not allowed", () => {
+  for (const payload of PAYLOADS) {
+    for (const text of [payload, `# ${payload}\n\n- ${payload}\n\n> ${payload}\n\n| a | b |\n|---|---|\n| ${payload} | ${payload} |`, `[${payload}](${payload})`, `![${payload}](https://x.example "${payload}")`, `\`\`\`${payload}\n${payload}\n\`\`\`\n**${payload}**`]) {
+      check(rowsOf([{ type: "output", content: text }]).root, text);
+    }
+  }
+});
+
+test("no member of an entry does either, wherever it stands", () => {
+  for (const it of PAYLOADS) {
+    const choice = { id: it, label: it, description: it, kind: it };
+    const { root } = rowsOf([
+      { type: "turn.begin", turn_id: it, content: it, by: it, message_id: it, time: it },
+      { type: "input.steered", content: it, by: it, message_id: "s" }, { type: "steer.result", message_id: "s", delivered: false, reason: it },
+      { type: "output", channel: "stderr", content: it }, { type: "output", channel: it, content: it }, { type: "thinking", content: it },
+      { type: "message", role: it, content: it },
+      { type: "tool.start", tool_call_id: "c", tool: it, title: it, kind: it, input: { [it]: it }, locations: [it] },
+      { type: "tool.update", tool_call_id: "c", content: `\u001b[31m${it}` },
+      { type: "tool.end", tool_call_id: "c", content: it, data: it, diffs: [{ path: it, old_text: it, new_text: `${it}\n${it}` }, { path: it, patch: it }] },
+      { type: "plan", entries: [{ content: it, status: it, priority: it }] },
+      { type: "permission.request", request_id: "r1", tool: it, title: it, description: it, resource: it, input: it, options: [choice], diffs: [{ path: it, new_text: it }], expires_at: it },
+      { type: "permission.request", request_id: "r2", tool: it, title: it, description: it, resource: it, input: it },
+      { type: "request.decided", request_id: "r2", approved: true, by: it, reason: it, time: it, option_id: it },
+      { type: "input.request", request_id: "q1", prompt: it, fields: ["text", "secret", "boolean", "number", "choice", "choices", it].map((kind) => ({ id: `${kind} ${it}`, label: it, kind, choices: [choice], default: it })) },
+      { type: "input.request", request_id: "q2", prompt: it }, { type: "request.decided", request_id: "q2", values: { answer: it } },
+      { type: "file.output", file_name: it, file_mime_type: it, sha256: it }, { type: "file.delivered", file_name: it, sha256: "a".repeat(64), size: 7 },
+      { type: "error", category: it, message: it }, { type: "log", stream: it, content: it }, { type: "custom", name: it, data: { [it]: it } },
+      { type: it, [it]: it }, { type: "host.fact", fact: it, message: it, context: it }, { type: "stop.requested", by: it },
+      { type: "rate_limit", window: it, status: it }, { type: "session.closed", reason: it, error: { message: it } },
+      { type: "turn.complete", turn_id: it, status: "failed", stop_reason: it, summary: it, model: it, result: it, error: { category: it, message: it }, usage: { cost_usd: it } },
+    ]);
+    check(root, it);
+  }
+});
+
+test("a label that an agent wrote does not say what its option does", () => {
+  const { root } = rowsOf([{ type: "permission.request", request_id: "r", tool: "Bash", description: "d", resource: "x", options: [{ id: "a", label: "Deny", kind: "allow_always" }, { id: "b", label: "Cancel" }] }]);
+  const buttons = root.elements.filter((element) => element.localName === "button" && /allow|deny/.test(String(element.attributes.get("class"))));
+  assert.deepEqual(buttons.map((button) => button.text), ["Always allow Deny", "Deny"]);
+});
