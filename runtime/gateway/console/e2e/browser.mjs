@@ -1,0 +1,27 @@
+// A Chromium of the system, and the mock daemon or one that stands already (CONSOLE_URL, CONSOLE_TOKEN).
+import { existsSync } from "node:fs";
+import { chromium } from "playwright-core";
+import { start } from "../mock/main.mjs";
+
+const PLACES = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome", "/usr/bin/google-chrome-stable"];
+
+export function launch() {
+  const executablePath = process.env.CONSOLE_CHROMIUM ?? PLACES.find((place) => existsSync(place));
+  if (!executablePath) throw new Error("no Chromium was found; CONSOLE_CHROMIUM names one");
+  // Chromium's own sandbox needs what a container often lacks; the pages are ours.
+  return chromium.launch({ executablePath, args: process.getuid?.() === 0 ? ["--no-sandbox"] : [] });
+}
+
+export async function daemon(options) {
+  if (process.env.CONSOLE_URL) return { url: process.env.CONSOLE_URL, token: process.env.CONSOLE_TOKEN ?? "", world: undefined };
+  const mock = await start(options);
+  return { ...mock, token: mock.world.token };
+}
+
+/** Puts the token where the console keeps it, as a page that was opened has done. */
+export async function signedIn(context, { url, token }, hash = "#/sessions") {
+  const page = await context.newPage();
+  await page.addInitScript(([key, value]) => sessionStorage.setItem(key, value), ["trunkline.token", token]);
+  await page.goto(`${url}/${hash}`);
+  return page;
+}

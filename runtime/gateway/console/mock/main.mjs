@@ -1,0 +1,228 @@
+// A daemon without agents, for working on the console: node mock/main.mjs [port]
+import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { fileURLToPath } from "node:url";
+import { fill, run } from "./agent.mjs";
+import { World, sha256 } from "./world.mjs";
+
+const CSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'";
+const DIST = fileURLToPath(new URL("../dist/", import.meta.url));
+const TYPES = { html: "text/html; charset=utf-8", js: "text/javascript; charset=utf-8", css: "text/css; charset=utf-8", svg: "image/svg+xml" };
+
+export function start({ port = 0, pace = 30, world = new World(), quiet = true } = {}) {
+  const open = new Set();
+  const server = createServer((request, response) => {
+    handle(world, request, response, pace, open).catch((error) => {
+      if (!quiet) console.error(error);
+      if (!response.headersSent) problem(response, 500, error.message);
+      else response.destroy();
+    });
+  });
+  server.on("connection", (socket) => {
+    open.add(socket);
+    socket.on("close", () => open.delete(socket));
+  });
+  return new Promise((resolve) => server.listen(port, "127.0.0.1", () => resolve({
+    world,
+    url: `http://127.0.0.1:${server.address().port}`,
+    /** As a daemon that was killed: every connection breaks, and what ran is over. */
+    stop: () => new Promise((done) => {
+      server.close(done);
+      for (const socket of open) socket.destroy();
+    }),
+    drop: () => {
+      for (const socket of open) socket.destroy();
+    },
+  })));
+}
+
+const json = (response, status, body) => {
+  response.writeHead(status, { "Content-Type": "application/json", "Cache-Control": "no-store" });
+  response.end(body === undefined ? undefined : JSON.stringify(body));
+};
+const problem = (response, status, detail, category) => {
+  response.writeHead(status, { "Content-Type": "application/problem+json" });
+  response.end(JSON.stringify({ type: "about:blank", title: `status ${status}`, status, detail, category }));
+};
+
+async function body(request) {
+  const parts = [];
+  for await (const part of request) parts.push(part);
+  return Buffer.concat(parts);
+}
+
+function page(response, name, token) {
+  let content = readFileSync(DIST + name, "utf8");
+  if (token) content = content.replace("<head>", `<head>\n<meta name="trunkline-token" content="${token}">`);
+  response.writeHead(200, { "Content-Type": TYPES[name.split(".").pop()], "Content-Security-Policy": CSP, "X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache" });
+  response.end(content);
+}
+
+async function handle(world, request, response, pace, open) {
+  const url = new URL(request.url, "http://mock");
+  const [, , area, id, part, sub] = url.pathname.split("/").map(decodeURIComponent);
+  const method = request.method;
+  if (method === "GET" && url.pathname === "/") return page(response, "index.html");
+  if (method === "GET" && ["/app.js", "/app.css", "/icon.svg"].includes(url.pathname)) return page(response, url.pathname.slice(1));
+  if (method === "POST" && url.pathname === "/open") return page(response, "index.html", world.token);
+  // For the one who works on the console, not of the contract.
+  if (method === "POST" && url.pathname === "/mock/restart") {
+    world.restarted();
+    json(response, 204);
+    return setTimeout(() => open.forEach((socket) => socket.destroy()), 20);
+  }
+  if (request.headers.authorization !== `Bearer ${world.token}`) return problem(response, 401, "the token is not known");
+  if (area === "me") return json(response, 200, { scope: "control", agents: null, sees_all: false, version: "0.1.0", name: "mock" });
+  if (area === "agents") return json(response, 200, agents(world));
+  if (area === "usage") return json(response, 200, { days: usage(Number(url.searchParams.get("days") ?? 30)) });
+  if (area !== "sessions") return problem(response, 404, "there is no such path");
+  if (id === undefined) return sessions(world, url, method, request, response);
+  const session = world.sessions.get(id);
+  if (!session) return problem(response, 404, "there is no such session");
+  if (part === undefined) {
+    if (method === "GET") return json(response, 200, session.attached());
+    session.close();
+    if (url.searchParams.get("remove") === "true") world.sessions.delete(id);
+    return json(response, 204);
+  }
+  if (part === "events") return events(session, url, request, response);
+  if (part === "history") {
+    const from = Number(url.searchParams.get("from") ?? 1);
+    const limit = Number(url.searchParams.get("limit") ?? 1000);
+    const entries = session.entries.slice(from - 1, from - 1 + limit).map((line) => JSON.parse(line));
+    const next = from + limit;
+    return json(response, 200, { entries, ...(next <= session.entries.length ? { next } : {}) });
+  }
+  if (part === "files") {
+    if (method === "PUT") {
+      const content = await body(request);
+      return json(response, 201, { sha256: session.file(url.searchParams.get("name"), content), size: content.length, name: url.searchParams.get("name") });
+    }
+    const file = session.files.get(sub);
+    if (!file) return problem(response, 404, "there is no such file");
+    response.writeHead(200, { "Content-Type": "application/octet-stream", "Content-Disposition": "attachment", "Content-Security-Policy": "sandbox" });
+    return response.end(file.content);
+  }
+  const said = JSON.parse((await body(request)).toString() || "{}");
+  if (part === "inputs") return input(session, said, request, response, pace);
+  if (part === "stop") {
+    session.add({ type: "stop.requested", turn_id: session.running || undefined, reason: "user", by: "console" });
+    session.stopper?.abort("stop");
+    return json(response, 202, {});
+  }
+  if (part === "settings") {
+    session.add({ type: "session.info", ...said.options });
+    return json(response, 202, {});
+  }
+  if (part === "requests") {
+    const settle = session.requests.get(sub);
+    if (!settle) return problem(response, 409, "console answered first");
+    session.requests.delete(sub);
+    const values = said.values && Object.fromEntries(Object.entries(said.values).map(([key, value]) => [key, key === "token" ? { redacted: true } : value]));
+    session.add({ type: "request.decided", turn_id: session.running, request_id: sub, ...(said.approved === undefined ? {} : { approved: said.approved }), option_id: said.option_id, values, cancelled: said.cancelled, by: "console" });
+    settle(said);
+    return json(response, 200, { decided: true });
+  }
+  return problem(response, 404, "there is no such path");
+}
+
+async function sessions(world, url, method, request, response) {
+  if (method === "POST") {
+    const said = JSON.parse((await body(request)).toString() || "{}");
+    if (said.options?.model === "forbidden") return problem(response, 422, "model: forbidden is not one of the agent's");
+    return json(response, 201, { id: world.open(said.agent ?? "coder", said.options?.title ?? "").id, agent: said.agent ?? "coder" });
+  }
+  const text = (url.searchParams.get("text") ?? "").toLowerCase();
+  const state = url.searchParams.get("state") ?? "";
+  const limit = Number(url.searchParams.get("limit") ?? 100);
+  const from = Number(url.searchParams.get("cursor") ?? 0);
+  const found = [...world.sessions.values()].map((session) => session.listed())
+    .filter((each) => (each.title + each.session_id).toLowerCase().includes(text) && (state === "" || each.state === state))
+    .sort((a, b) => (a.active < b.active ? 1 : -1));
+  const next = found.length > from + limit ? String(from + limit) : undefined;
+  return json(response, 200, { sessions: found.slice(from, from + limit), next });
+}
+
+async function input(session, said, request, response, pace) {
+  const message_id = request.headers["idempotency-key"];
+  const known = session.inputs.get(message_id);
+  if (known) return json(response, 202, known);
+  if (session.closed) return problem(response, 409, "the session is closed");
+  const turn = said.steer ?? `t-${sha256(message_id).slice(0, 12)}`;
+  for (const hash of said.files ?? []) {
+    const file = session.files.get(hash);
+    session.add({ type: "file.delivered", file_name: file?.name, size: file?.content.length, sha256: hash, by: "console" });
+  }
+  if (said.steer !== undefined) {
+    const seq = session.add({ type: "input.steered", turn_id: turn, message_id, content: said.content, by: "console" });
+    session.add({ type: "steer.result", turn_id: turn, message_id, delivered: session.running === turn });
+    return json(response, 202, { turn_id: turn, message_id, seq, state: "running" });
+  }
+  const queued = session.running !== "";
+  if (session.title === "") session.title = said.content.slice(0, 80);
+  const seq = session.add({ type: "turn.begin", turn_id: turn, message_id, content: said.content, ...(queued ? { queued } : {}), by: "console" });
+  const answer = { turn_id: turn, message_id, seq, state: queued ? "queued" : "running" };
+  session.inputs.set(message_id, answer);
+  if (queued) session.queue.push({ turn, content: said.content });
+  else void run(session, { turn, content: said.content }, pace);
+  return json(response, 202, answer);
+}
+
+/** The entries behind one, then each new one; what waits goes in one piece. */
+function events(session, url, request, response) {
+  let at = Number(url.searchParams.get("after") ?? request.headers["last-event-id"] ?? 0);
+  if (session.closed && at >= session.entries.length) return json(response, 204);
+  response.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store, no-transform", "X-Accel-Buffering": "no" });
+  response.write(": begin\n\n");
+  const flush = () => {
+    while (at < session.entries.length && !response.writableNeedDrain) {
+      const part = session.entries.slice(at, at + 500);
+      response.write(part.map((line, index) => `id: ${at + index + 1}\nevent: ${JSON.parse(line).type}\ndata: ${line}\n\n`).join(""));
+      at += part.length;
+    }
+    if (session.closed && at >= session.entries.length) response.end();
+  };
+  const beat = setInterval(() => response.write(": beat\n\n"), 15_000);
+  response.on("drain", flush);
+  session.listeners.add(flush);
+  response.on("close", () => {
+    clearInterval(beat);
+    session.listeners.delete(flush);
+  });
+  flush();
+}
+
+function agents(world) {
+  const t = (Date.now() - world.started) / 1000;
+  const turns = [...world.sessions.values()].filter((each) => each.running !== "").length;
+  const rate = Math.max(0, Math.round(40 + 30 * Math.sin(t / 7) + 8 * Math.sin(t * 1.7)));
+  return {
+    default: "coder",
+    agents: [
+      { id: "coder", name: "Coder", profile: "external", description: "Writes and repairs code", models: [{ id: "large-2", label: "Large 2" }, { id: "small-1", label: "Small 1" }], state: "running",
+        health: { severity: "ok", verdict: "it works", liveness: "answering", pid: 4242, age_ms: Math.round(t * 1000) + 60_000, silent_ms: 200, sessions: world.sessions.size, turns, requests: 0, queued_bytes: 0, lines_rate: rate, bytes_in_rate: rate * 180, bytes_out_rate: 420, counters: { restarts: 1, noise: 0 }, stderr: "ready\n\u001b[33mwarning\u001b[0m: cache is cold\n" } },
+      { id: "reviewer", name: "Reviewer", profile: "claude_code", description: "Reads what others wrote", state: "running",
+        health: { severity: "warning", verdict: "it writes lines to stdout that are no messages (2 of 40); have it print to stderr", liveness: "alive", pid: 4243, age_ms: 7_200_000, silent_ms: 84_000, last_end: "exit status 1", sessions: 1, turns: 0, requests: 0, lines_rate: 0, bytes_in_rate: 0, counters: { noise: 2, restarts: 3, late: 1 }, stderr: "Debugger listening on ws://127.0.0.1:9229\n" } },
+      { id: "batch", name: "Batch", state: "failed", health: { severity: "error", verdict: "it ends at once with status 2: config.model is missing; mend its configuration", liveness: "down", restart_in_ms: 41_000, last_end: "exit status 2", sessions: 0, turns: 0, counters: { restarts: 5 }, stderr: "error: config.model: missing\n" } },
+    ],
+  };
+}
+
+function usage(days) {
+  const rows = [];
+  for (let day = days - 1; day >= 0; day -= 1) {
+    const date = new Date(Date.now() - day * 86_400_000).toISOString().slice(0, 10);
+    for (const [at, agent] of ["coder", "reviewer"].entries()) {
+      const turns = Math.max(0, Math.round(22 + 14 * Math.sin(day / 3 + at) - at * 9));
+      rows.push({ date, agent, turns, tokens_in: turns * 12_400, tokens_out: turns * 2100, cost_usd: turns * 0.061 });
+    }
+  }
+  return rows;
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const { url, world } = await start({ port: Number(process.argv[2] ?? 4180), quiet: false });
+  for (const [title, agent] of [["Mend the parser", "coder"], ["Release notes for 0.2", "reviewer"], ["Why is the build slow?", "coder"]]) world.open(agent, title);
+  fill(world.open("coder", "A long one: 100,000 entries", "long"), 100_000);
+  console.log(`${url}  token: ${world.token}  (inputs: stream, slow, work, image, ask, question, xss, crash)`);
+}

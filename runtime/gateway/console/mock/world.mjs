@@ -1,0 +1,87 @@
+// The sessions of the mock daemon: an append-only list of entries each, as a journal has them.
+import { createHash } from "node:crypto";
+
+export const sha256 = (content) => createHash("sha256").update(content).digest("hex");
+
+export class Session {
+  constructor(world, id, agent, title = "") {
+    Object.assign(this, { world, id, agent, title, entries: [], listeners: new Set(), files: new Map(), inputs: new Map() });
+    Object.assign(this, { created: new Date().toISOString(), active: new Date().toISOString(), closed: false, turns: 0, bytes: 0, queue: [], running: "", requests: new Map(), cwd: "/srv/app" });
+    this.add({ type: "host.fact", fact: "opened" });
+    this.add({
+      type: "session.info", model: "large-2", mode: "code", reasoning_effort: "medium", input_modes: ["queue", "steer"],
+      models: [{ id: "large-2", label: "Large 2" }, { id: "small-1", label: "Small 1" }],
+      modes: [{ id: "code", name: "Code" }, { id: "plan", name: "Plan" }],
+    });
+  }
+
+  /** Appends an entry, and gives it to those who listen. */
+  add(entry) {
+    const seq = this.entries.length + 1;
+    this.active = new Date().toISOString();
+    const { type, ...rest } = entry;
+    const whole = { type, session_id: this.id, ...rest, seq, epoch: this.world.epoch, time: this.active };
+    const line = JSON.stringify(whole);
+    this.entries.push(line);
+    this.bytes += line.length;
+    for (const listener of this.listeners) listener();
+    return seq;
+  }
+
+  get state() {
+    return this.closed ? "closed" : this.running !== "" ? "running" : this.turns === 0 && this.entries.length > 2 ? "detached" : "idle";
+  }
+
+  listed() {
+    return {
+      session_id: this.id, agent_id: this.agent, title: this.title, state: this.state, cwd: this.cwd, created: this.created,
+      active: this.active, entries: this.entries.length, bytes: this.bytes, open_turns: this.queue.length + (this.running ? 1 : 0),
+    };
+  }
+
+  attached() {
+    return {
+      id: this.id, agent_id: this.agent, state: this.state, title: this.title, cwd: this.cwd, turn_id: this.running || undefined,
+      queued: this.queue.map((each) => each.turn), requests: [...this.requests.keys()],
+      first_seq: this.entries.length > 0 ? 1 : 0, last_seq: this.entries.length, epoch: this.world.epoch, role: "control",
+    };
+  }
+
+  file(name, content) {
+    const hash = sha256(content);
+    this.files.set(hash, { name, content });
+    return hash;
+  }
+
+  close() {
+    this.closed = true;
+    this.add({ type: "session.closed", reason: "finished" });
+  }
+}
+
+export class World {
+  constructor(token = "tlk_mock") {
+    Object.assign(this, { token, epoch: 1, sessions: new Map(), codes: new Map(), next: 1, started: Date.now() });
+  }
+
+  open(agent, title, id = `s-${this.next++}`) {
+    const session = new Session(this, id, agent, title);
+    this.sessions.set(id, session);
+    return session;
+  }
+
+  /** As a daemon that was killed: what ran is closed by the next one. */
+  restarted() {
+    this.epoch += 1;
+    for (const session of this.sessions.values()) {
+      if (session.running === "") continue;
+      const turn = session.running;
+      session.stopper?.abort("restart");
+      session.running = "";
+      session.add({ type: "host.fact", fact: "host_restarted" });
+      for (const id of session.requests.keys()) session.add({ type: "request.decided", turn_id: turn, request_id: id, approved: false, reason: "shutdown" });
+      session.requests.clear();
+      session.add({ type: "turn.complete", turn_id: turn, status: "failed", error: { category: "host_restart", message: "the host ended while this turn ran" }, delivered: "yes" });
+    }
+  }
+}
