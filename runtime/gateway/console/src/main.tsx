@@ -76,8 +76,10 @@ function Shell({ api, out }: { api: Api; out: () => void }): JSX.Element {
     if (event.ctrlKey || event.metaKey || event.altKey || target?.closest("input, textarea, select, dialog")) return;
     const run: { [key: string]: () => void } = {
       "/": () => {
-        if (view !== "sessions" && view !== "") location.hash = "#/sessions";
-        setTimeout(() => document.getElementById("search")?.focus());
+        const field = document.getElementById("search");
+        if (field?.checkVisibility()) return field.focus();
+        location.hash = "#/sessions";
+        setTimeout(() => document.getElementById("search")?.focus(), 50);
       },
       j: () => step(1),
       k: () => step(-1),

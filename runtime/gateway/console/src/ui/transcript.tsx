@@ -27,18 +27,27 @@ interface Props {
 }
 
 /** Draws the rows that are seen, and a room of the right height for the others. */
-export class Transcript extends Component<Props, { from: number; to: number; pinned: boolean }> {
-  override state = { from: 0, to: 0, pinned: true };
+export class Transcript extends Component<Props, { pinned: boolean }> {
+  override state = { pinned: true };
   private heights = new Heights();
   private scroller = createRef<HTMLDivElement>();
   private inner = createRef<HTMLDivElement>();
   private observer: ResizeObserver | undefined;
   private anchor = { index: 0, delta: 0 };
   private lastTop = 0;
+  private height = 0;
   private seen = 0;
+  private generation = 0;
+  /** The rows that are drawn. */
+  private drawn = { from: 0, to: 0 };
+  /** Draws in a row that only set right what the one before has measured. */
+  private rounds = 0;
 
   override componentDidMount(): void {
-    this.observer = new ResizeObserver(() => this.settle());
+    this.observer = new ResizeObserver(() => {
+      this.rounds = 0;
+      this.settle();
+    });
     if (this.inner.current) this.observer.observe(this.inner.current);
     if (this.scroller.current) this.observer.observe(this.scroller.current);
     this.settle();
@@ -50,16 +59,17 @@ export class Transcript extends Component<Props, { from: number; to: number; pin
 
   override componentDidUpdate(before: Props): void {
     if (before.generation !== this.props.generation) {
-      this.heights.clear();
       this.anchor = { index: 0, delta: 0 };
       this.setState({ pinned: true });
     }
+    if (before !== this.props) this.rounds = 0;
     this.settle();
   }
 
   private sync(): void {
     const { rows } = this.props;
-    if (this.heights.length > rows.length) this.heights.clear();
+    if (this.generation !== this.props.generation) this.heights.clear();
+    this.generation = this.props.generation;
     for (let at = this.heights.length; at < rows.length; at += 1) this.heights.push(estimate(rows[at] as Row));
   }
 
@@ -68,7 +78,8 @@ export class Transcript extends Component<Props, { from: number; to: number; pin
     const [scroller, inner] = [this.scroller.current, this.inner.current];
     if (!scroller || !inner) return;
     this.sync();
-    const { from } = this.state;
+    const { from } = this.drawn;
+    this.height = scroller.clientHeight;
     for (let at = 0; at < inner.children.length; at += 1) {
       const height = inner.children[at]?.getBoundingClientRect().height ?? 0;
       if (height > 0) this.heights.set(from + at, height);
@@ -80,25 +91,32 @@ export class Transcript extends Component<Props, { from: number; to: number; pin
     }
     this.lastTop = scroller.scrollTop;
     if (this.state.pinned) this.seen = this.props.rows.length;
-    this.range();
+    this.again();
+  }
+
+  /** Draws again where other rows are seen than those that are drawn. */
+  private again(): void {
+    const { from, to } = this.range();
+    if ((from === this.drawn.from && to === this.drawn.to) || this.rounds > 8) return;
+    this.rounds += 1;
+    this.forceUpdate();
   }
 
   private pad(): void {
     const inner = this.inner.current;
     if (!inner) return;
-    inner.style.paddingTop = `${this.heights.offset(this.state.from)}px`;
-    inner.style.paddingBottom = `${Math.max(0, this.heights.total - this.heights.offset(this.state.to))}px`;
+    inner.style.paddingTop = `${this.heights.offset(this.drawn.from)}px`;
+    inner.style.paddingBottom = `${Math.max(0, this.heights.total - this.heights.offset(this.drawn.to))}px`;
   }
 
-  private range(): void {
-    const scroller = this.scroller.current;
-    if (!scroller) return;
-    const length = this.props.rows.length;
-    const height = scroller.clientHeight || 800;
-    const top = this.state.pinned ? Math.max(0, this.heights.total - height) : scroller.scrollTop;
+  /** The rows to draw. Never more than a screen and what is around it, however many came since the last time. */
+  private range(): { from: number; to: number } {
+    const length = this.heights.length;
+    const height = this.height || 800;
+    const top = this.state.pinned ? Math.max(0, this.heights.total - height) : this.lastTop;
     const from = length === 0 ? 0 : this.heights.find(Math.max(0, top - AROUND));
     const to = this.state.pinned ? length : Math.min(length, this.heights.find(top + height + AROUND) + 1);
-    if (from !== this.state.from || to !== this.state.to) this.setState({ from, to });
+    return { from, to };
   }
 
   private scrolled = (): void => {
@@ -112,8 +130,9 @@ export class Transcript extends Component<Props, { from: number; to: number; pin
     this.lastTop = top;
     const index = this.heights.find(top);
     this.anchor = { index, delta: top - this.heights.offset(index) };
+    this.rounds = 0;
     if (pinned !== this.state.pinned) this.setState({ pinned });
-    this.range();
+    else this.again();
   };
 
   private end = (): void => this.setState({ pinned: true });
@@ -122,8 +141,8 @@ export class Transcript extends Component<Props, { from: number; to: number; pin
     const { rows, turned, busy } = this.props;
     this.sync();
     const { pinned } = this.state;
-    const to = pinned ? rows.length : Math.min(this.state.to, rows.length);
-    const from = Math.min(this.state.from, to);
+    const { from, to } = this.range();
+    this.drawn = { from, to };
     const fresh = pinned ? 0 : rows.length - this.seen;
     return (
       <div class="transcript">

@@ -1,0 +1,279 @@
+// The flows of a person's day.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { PROSE } from "../mock/agent.mjs";
+import { clean, ends, open, send, wholeText } from "./steps.mjs";
+
+export const flows = {
+  "sign-in": {
+    async run({ browser, place }) {
+      const context = await browser.newContext();
+      const page = await context.newPage();
+      await page.goto(place.url);
+      await page.getByText("Run trunkline open, or paste a token").waitFor();
+      await page.fill("input[name=token]", "tlk_wrong");
+      await page.keyboard.press("Enter");
+      await page.getByRole("alert").getByText("refused").waitFor();
+      assert.equal(await page.evaluate(() => sessionStorage.getItem("trunkline.token")), null, "a refused token is not kept");
+      await page.fill("input[name=token]", place.token);
+      await page.keyboard.press("Enter");
+      await page.getByRole("navigation", { name: "Sessions" }).waitFor();
+      await page.reload();
+      await page.getByRole("navigation", { name: "Sessions" }).waitFor();
+      await page.getByRole("button", { name: "Sign out" }).click();
+      await page.fill("input[name=token]", "");
+      assert.equal(await page.evaluate(() => sessionStorage.getItem("trunkline.token")), null);
+    },
+  },
+  "one-time-code": {
+    mock: true,
+    async run({ browser, place }) {
+      const context = await browser.newContext();
+      const page = await context.newPage();
+      await page.route("http://file.example/", (route) => route.fulfill({ contentType: "text/html", body: `<form method=post action="${place.url}/open"><input name=code value=x></form>` }));
+      await page.goto("http://file.example/");
+      await page.evaluate(() => document.forms[0].submit());
+      await page.getByRole("navigation", { name: "Sessions" }).waitFor();
+      assert.equal(page.url(), `${place.url}/`);
+      assert.equal(await page.locator("meta[name=trunkline-token]").count(), 0);
+      assert.doesNotMatch(await page.content(), new RegExp(place.token));
+    },
+  },
+  "list-and-keys": {
+    mock: true,
+    async run(it) {
+      for (let at = 1; at <= 130; at += 1) it.place.world.open("coder", `Session number ${at}`);
+      const { page, wrong } = await open(it, "#/sessions");
+      await page.waitForFunction(() => document.querySelectorAll(".list li").length === 100);
+      await page.getByRole("button", { name: "More sessions" }).click();
+      await page.waitForFunction(() => document.querySelectorAll(".list li").length === 130);
+      await page.keyboard.press("/");
+      await page.keyboard.type("number 12");
+      await page.waitForFunction(() => document.querySelectorAll(".list li").length === 11);
+      await page.keyboard.press("Escape");
+      await page.keyboard.press("j");
+      await page.waitForSelector(".session h1");
+      const first = await page.textContent(".session h1");
+      await page.keyboard.press("j");
+      await page.waitForFunction((before) => document.querySelector(".session h1")?.textContent !== before, first);
+      await page.keyboard.press("k");
+      await page.waitForFunction((before) => document.querySelector(".session h1")?.textContent === before, first);
+      await page.keyboard.press("?");
+      await page.getByRole("dialog", { name: "Keys" }).waitFor();
+      await page.keyboard.press("Escape");
+      await page.waitForFunction(() => !document.querySelector("dialog"));
+      await page.keyboard.press("n");
+      await page.getByRole("dialog", { name: "New session" }).getByLabel("First message").fill("stream");
+      await page.keyboard.press("Control+Enter");
+      await ends(page, 1);
+      await page.evaluate(() => document.activeElement.blur());
+      await page.keyboard.press("n");
+      await page.getByText("Options").click();
+      await page.getByLabel("Model").selectOption("small-1");
+      await page.getByLabel("Title").fill("Named");
+      await page.getByRole("button", { name: "Create" }).click();
+      await page.getByRole("heading", { name: "Named" }).waitFor();
+      await clean(page, wrong);
+    },
+  },
+  stream: {
+    async run(it) {
+      const { page, wrong } = await open(it, await fresh(it, "Stream"));
+      await send(page, "stream");
+      await page.getByText("Thought").waitFor();
+      await ends(page, 1);
+      const said = await page.locator(".prose").allInnerTexts();
+      assert.match(said.join("\n"), /The lexer reads \\r\\n as two ends of line/);
+      assert.equal(await page.locator(".prose table td").count(), 9);
+      assert.equal(await page.locator(".prose a").first().getAttribute("rel"), "noopener noreferrer nofollow");
+      await page.getByRole("button", { name: /Thought/ }).click();
+      await page.getByText("then at the spans.").first().waitFor();
+      await page.getByRole("button", { name: "Copy code" }).click();
+      assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^fn next/);
+      await clean(page, wrong);
+    },
+  },
+  "stop-and-steer": {
+    mock: true,
+    async run(it) {
+      const { page, wrong } = await open(it, await fresh(it, "Slow"));
+      await send(page, "slow");
+      await page.getByText("word3").waitFor();
+      await page.getByRole("button", { name: "Steer" }).first().click();
+      await send(page, "and be brief");
+      await page.locator(".badge", { hasText: "steer" }).waitFor();
+      await page.getByRole("button", { name: "Steer", exact: true }).first().click();
+      await send(page, "stream");
+      await page.locator(".state-queued").waitFor();
+      await page.getByRole("button", { name: "Stop the turn" }).click();
+      await page.locator(".ended.stopped").waitFor();
+      await page.locator(".ended.completed").waitFor();
+      await clean(page, wrong);
+    },
+  },
+  permission: {
+    mock: true,
+    async run(it) {
+      const hash = await fresh(it, "Ask");
+      const { page, wrong } = await open(it, hash);
+      const other = await open(it, hash);
+      await send(page, "ask");
+      await page.getByText("rm -r /srv/app/logs").first().waitFor();
+      await page.waitForFunction(() => document.title.startsWith("(1)"));
+      assert.equal(await page.evaluate(() => document.activeElement.closest(".waiting")), null, "nothing is chosen beforehand");
+      await other.page.locator(".waiting").waitFor();
+      await other.page.getByPlaceholder(/With a denial/).fill("keep them");
+      await other.page.getByRole("button", { name: "Deny", exact: true }).click();
+      await page.getByText(/denied: Deny by console at/).waitFor();
+      await page.getByText("I left them alone. keep them").waitFor();
+      assert.equal(await page.locator(".waiting").count(), 0);
+      await send(page, "ask");
+      await page.locator(".waiting").waitFor();
+      await other.page.locator(".waiting").waitFor();
+      await Promise.all([page, other.page].map((each) => each.getByRole("button", { name: "Allow", exact: true }).click({ timeout: 3000 }).catch(() => undefined)));
+      await page.getByText(/allowed: Allow by console at/).waitFor();
+      assert.equal(await page.getByText(/allowed: Allow by/).count(), 1);
+      await ends(page, 2);
+      await clean(page, wrong);
+      await clean(other.page, other.wrong);
+    },
+  },
+  question: {
+    mock: true,
+    async run(it) {
+      const { page, wrong } = await open(it, await fresh(it, "Question"));
+      await send(page, "question");
+      const card = page.getByRole("region", { name: "Question" });
+      await card.getByLabel("America").check();
+      await card.getByLabel("Token").fill("hidden words");
+      assert.equal(await card.getByLabel("Token").getAttribute("type"), "password");
+      await card.getByLabel("Copies").fill("three");
+      await card.getByRole("button", { name: "Answer", exact: true }).click();
+      await page.getByText("Copies is not a number").waitFor();
+      await card.getByLabel("Copies").fill("3");
+      await card.getByLabel("beta").check();
+      await card.getByRole("button", { name: "Answer", exact: true }).click();
+      await page.getByText("Deployed to us.").waitFor();
+      assert.doesNotMatch(await page.content(), /hidden words/);
+      const decided = it.place.world.sessions.get("Question").entries.map((line) => JSON.parse(line)).find((entry) => entry.type === "request.decided");
+      assert.deepEqual(decided.values, { where: "us", token: { redacted: true }, copies: 3, dry: false, tags: ["b"] });
+      await clean(page, wrong);
+    },
+  },
+  "work-seen": {
+    async run(it) {
+      const { page, context, wrong } = await open(it, await fresh(it, "Work"));
+      await send(page, "work");
+      await ends(page, 1);
+      const image = page.locator(".file img");
+      await image.waitFor();
+      await page.waitForFunction(() => document.querySelector(".file img").naturalWidth === 480);
+      assert.match(await image.getAttribute("src"), /^blob:/);
+      const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Save timings.csv" }).click()]);
+      assert.equal(download.suggestedFilename(), "timings.csv");
+      assert.equal(readFileSync(await download.path(), "utf8"), "case,before,after\nlf,214,208\n");
+      await page.locator(".scroller").evaluate((scroller) => scroller.scrollTo(0, 0));
+      await page.locator(".diff").first().waitFor();
+      assert.equal(await page.locator(".diff tr.add").count() > 3, true);
+      await page.getByRole("button", { name: /Bash cargo test/ }).click();
+      await page.locator(".t-fg-2", { hasText: "ok" }).first().waitFor();
+      assert.equal(context.pages().length, 1);
+      await clean(page, wrong);
+    },
+  },
+  files: {
+    mock: true,
+    async run(it) {
+      const { page, wrong } = await open(it, await fresh(it, "Files"));
+      await page.setInputFiles("input[type=file]", [{ name: "one.txt", mimeType: "text/plain", buffer: Buffer.from("first") }]);
+      const give = (kind) => page.evaluate((type) => {
+        const data = new DataTransfer();
+        data.items.add(new File(["second"], `${type}.txt`, { type: "text/plain" }));
+        const [target, event] = type === "paste"
+          ? [document.querySelector("#input"), new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true })]
+          : [document.querySelector(".composer"), new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true })];
+        target.dispatchEvent(event);
+      }, kind);
+      await give("paste");
+      await give("drop");
+      await page.waitForFunction(() => document.querySelectorAll(".attached li.ready").length === 3);
+      await page.getByRole("button", { name: "Remove paste.txt" }).click();
+      await send(page, "stream");
+      await ends(page, 1);
+      await page.locator(".scroller").evaluate((scroller) => scroller.scrollTo(0, 0));
+      await page.getByText("one.txt").waitFor();
+      assert.equal(await page.getByText("to the agent").count(), 2);
+      const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Save one.txt" }).click()]);
+      assert.equal(readFileSync(await download.path(), "utf8"), "first");
+      await clean(page, wrong);
+    },
+  },
+  "wire-and-settings": {
+    async run(it) {
+      const { page, wrong } = await open(it, await fresh(it, "Wire"));
+      await send(page, "stream");
+      await ends(page, 1);
+      await page.evaluate(() => document.activeElement.blur());
+      await page.keyboard.press("w");
+      await page.getByLabel("Filter entries").fill("type:turn -complete");
+      await page.waitForFunction(() => document.querySelectorAll(".wire .entry").length === 1);
+      await page.locator(".wire .entry").click();
+      await page.locator(".detail").getByText('"type": "turn.begin"').waitFor();
+      await page.getByRole("button", { name: "Copy this entry" }).click();
+      assert.equal(JSON.parse(await page.evaluate(() => navigator.clipboard.readText())).type, "turn.begin");
+      await page.getByRole("button", { name: "Settings of the session" }).click();
+      await page.getByLabel("Model").selectOption("small-1");
+      await page.getByRole("button", { name: "Apply" }).click();
+      await page.locator(".bar").getByText("small-1").waitFor();
+      await page.getByRole("button", { name: "Settings of the session" }).click();
+      await page.getByRole("button", { name: "Close the session" }).click();
+      await page.getByRole("button", { name: "Close it" }).click();
+      await page.getByText("This session is closed. It can be read.").waitFor();
+      await clean(page, wrong);
+    },
+  },
+  views: {
+    async run(it) {
+      const { page, wrong } = await open(it, "#/agents");
+      await page.locator(".card").first().waitFor();
+      await page.waitForSelector(".plot polyline");
+      await page.getByRole("link", { name: "Usage" }).click();
+      await page.locator(".bars rect").first().waitFor();
+      await page.getByRole("button", { name: "7 days" }).click();
+      await page.getByRole("button", { name: "tokens" }).click();
+      await page.getByRole("cell", { name: "coder" }).waitFor();
+      await page.getByRole("button", { name: /^Theme/ }).click();
+      assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "light");
+      await clean(page, wrong);
+    },
+  },
+  "reload-in-mid-stream": {
+    mock: true,
+    async run(it) {
+      const { page, wrong } = await open(it, await fresh(it, "Reload"));
+      await send(page, "stream");
+      await page.waitForSelector(".prose");
+      await page.reload();
+      await page.waitForSelector(".prose");
+      await page.reload();
+      await ends(page, 1);
+      const text = await wholeText(page);
+      assert.equal(text.split("Here is what I found").length, 2, "nothing is doubled");
+      assert.equal(text.split("mend the lexer").length, 2);
+      const session = it.place.world.sessions.get("Reload");
+      assert.equal(session.entries.filter((line) => line.includes('"turn.begin"')).length, 1);
+      assert.ok(PROSE.length > 500);
+      await clean(page, wrong);
+    },
+  },
+};
+
+/** A new session, and the address of its page. */
+export async function fresh({ place }, title) {
+  if (place.world) {
+    place.world.open("coder", title, title);
+    return `#/sessions/${title}`;
+  }
+  const answer = await fetch(`${place.url}/v1/sessions`, { method: "POST", headers: { Authorization: `Bearer ${place.token}`, "Content-Type": "application/json" }, body: JSON.stringify({ options: { title } }) });
+  return `#/sessions/${(await answer.json()).id}`;
+}

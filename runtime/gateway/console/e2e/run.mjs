@@ -1,0 +1,30 @@
+// Runs the flows, or those whose names are given: npm run e2e -- stop reload
+import { daemon, launch } from "./browser.mjs";
+import * as basic from "./basic.mjs";
+import * as hard from "./hard.mjs";
+
+const only = process.argv.slice(2);
+const flows = Object.entries({ ...basic.flows, ...hard.flows }).filter(([name]) => only.length === 0 || only.includes(name));
+const browser = await launch();
+let failed = 0;
+for (const [name, flow] of flows) {
+  const place = await daemon({ pace: 8 });
+  const begun = Date.now();
+  try {
+    if (flow.mock && !place.world) {
+      console.log(`skipped ${name}: it needs the mock`);
+      continue;
+    }
+    const note = await flow.run({ browser, place });
+    console.log(`passed  ${name} (${Date.now() - begun} ms)${note ? `: ${note}` : ""}`);
+  } catch (error) {
+    failed += 1;
+    console.log(`FAILED  ${name}: ${error.stack}`);
+  } finally {
+    for (const context of browser.contexts()) await context.close();
+    await place.stop?.();
+  }
+}
+await browser.close();
+console.log(failed === 0 ? `all ${flows.length} flows passed` : `${failed} of ${flows.length} flows failed`);
+process.exit(failed === 0 ? 0 : 1);

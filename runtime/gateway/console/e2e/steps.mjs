@@ -1,0 +1,57 @@
+// Steps that flows share.
+import assert from "node:assert/strict";
+import { signedIn } from "./browser.mjs";
+
+/** A page that is signed in, with all that went wrong in it. */
+export async function open({ browser, place }, hash, options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, acceptDownloads: true, ...options });
+  await context.grantPermissions(["clipboard-read", "clipboard-write"]);
+  const wrong = [];
+  await context.addInitScript(() => {
+    window.violations = [];
+    document.addEventListener("securitypolicyviolation", (event) => window.violations.push(`${event.violatedDirective} ${event.blockedURI}`));
+  });
+  context.on("weberror", (error) => wrong.push(`error: ${error.error().stack}`));
+  context.on("request", (request) => {
+    const url = request.url();
+    if (!url.startsWith(place.url) && !url.startsWith("blob:")) wrong.push(`request: ${url}`);
+  });
+  context.on("dialog", (dialog) => {
+    wrong.push(`dialog: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  const page = await signedIn(context, place, hash);
+  return { context, page, wrong };
+}
+
+/** Nothing went wrong in a page: no error, no request elsewhere, nothing that the policy had to stop. */
+export async function clean(page, wrong) {
+  assert.deepEqual(wrong, []);
+  assert.deepEqual(await page.evaluate(() => window.violations), []);
+  assert.equal(await page.evaluate(() => window.pwned), undefined);
+}
+
+export async function send(page, text) {
+  await page.fill("#input", text);
+  await page.press("#input", "Control+Enter");
+}
+
+/** All that the transcript says, read from its top to its end as a person does. */
+export async function wholeText(page) {
+  return page.evaluate(async () => {
+    const scroller = document.querySelector(".scroller");
+    const found = new Map();
+    const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+    scroller.scrollTop = 0;
+    for (let still = 0; still < 3; ) {
+      await frame();
+      for (const row of document.querySelectorAll(".rows > article")) found.set(Number(row.ariaPosInSet ?? row.getAttribute("aria-posinset")), row.innerText);
+      const before = scroller.scrollTop;
+      scroller.scrollTop = before + scroller.clientHeight * 0.8;
+      still = scroller.scrollTop === before ? still + 1 : 0;
+    }
+    return [...found].sort(([a], [b]) => a - b).map(([, text]) => text).join("\n");
+  });
+}
+
+export const ends = (page, count) => page.waitForFunction((many) => document.querySelectorAll(".ended").length >= many, count);
