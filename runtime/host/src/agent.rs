@@ -101,6 +101,11 @@ impl AgentShared {
         self.state.store(number, Ordering::Relaxed);
     }
 
+    /// No new sessions go to it: its folder goes with its last session.
+    pub(crate) fn retire(&self) {
+        self.exchanges.retire();
+    }
+
     /// Makes known what its options hand over in secret, so that no log, error or stderr shows it while the session lives.
     pub(crate) fn hold_secrets(&self, start: &SessionStart) -> Result<HeldSecrets, OpenError> {
         let variables = start.env.iter().chain(&start.variables).flatten();

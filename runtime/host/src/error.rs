@@ -19,6 +19,43 @@ pub enum BuildError {
     Policy(#[source] ConfigError),
 }
 
+/// Why a host that runs got no other agents; the texts are sentences. Nothing has changed.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ReconfigureError {
+    /// A policy of the organisation could not be read, so it is unknown what may run.
+    #[error("failed to {0}")]
+    Policy(#[source] ConfigError),
+    /// The default agent is none of the agents.
+    #[error("default_agent: no agent is called {id:?}; there {}", known_agents(.known))]
+    UnknownDefault {
+        /// The id.
+        id: String,
+        /// The agents that there would be.
+        known: Vec<String>,
+    },
+    /// So many earlier configurations have sessions, each with a process of its own.
+    #[error("{}: sessions go on with {limit} earlier configurations of {}, which is the limit; close some of them, and try again", no_more_changes(.agent.as_deref()), of_which(.agent.as_deref()))]
+    TooManyEarlier {
+        /// The agent of which there are too many; `None` if it is all agents together.
+        agent: Option<String>,
+        /// The limit.
+        limit: usize,
+    },
+    /// The host is shutting down.
+    #[error("the host is shutting down; its agents stay what they are")]
+    Shutdown,
+}
+
+/// States what is not changed.
+fn no_more_changes(agent: Option<&str>) -> String {
+    agent.map_or_else(|| "no agent is changed".to_owned(), |agent| format!("agent {agent:?} is not changed"))
+}
+
+fn of_which(agent: Option<&str>) -> &'static str {
+    if agent.is_some() { "it" } else { "agents" }
+}
+
 /// Why the organisation's policy forbids an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

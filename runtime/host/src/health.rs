@@ -30,7 +30,7 @@ pub struct AgentHealth {
     pub why: Option<String>,
     /// When its process may be started again, where it waits for that or has failed.
     pub restart_in: Option<Duration>,
-    /// Its process, where one runs. An agent has one at a time.
+    /// Its process, where one runs. An agent with one configuration has one at a time.
     pub process: Option<ProcessHealth>,
     /// The end of the process before, where one has ended.
     pub last_end: Option<LastEnd>,
@@ -44,8 +44,12 @@ pub struct AgentHealth {
     pub longest_silence: Option<Duration>,
     /// Lines, bytes and turns a second.
     pub rates: Rates,
-    /// The counters, since the host began.
+    /// The counters, since the host began or this configuration came.
     pub counters: Counters,
+    /// Sessions that go on with an earlier configuration of it, each of those in a process of its own.
+    pub draining: usize,
+    /// True if it is no agent of the host any more: what is said is of the sessions that go on.
+    pub removed: bool,
 }
 
 /// One process of an agent.

@@ -1,17 +1,18 @@
 //! The host: agents by id, the sessions that are opened on them.
 
+mod agents;
+mod reconfigure;
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    fmt,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError, RwLock,
-        atomic::{AtomicBool, Ordering},
+        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
-use dashmap::DashMap;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     runtime::Handle,
@@ -23,14 +24,14 @@ use trunkline_process::ChildSpec;
 use trunkline_protocol::{AgentState, Capabilities, Model, SessionId, SessionStart};
 use trunkline_wirelog::WireSink;
 
+use self::agents::{Agent, Agents, Parts, Trusted, Wanted};
+pub use self::reconfigure::Changes;
 use crate::{
-    AgentHealth, Counters, Rates, Session, SessionOptions, SessionStatus,
-    agent::{self, AgentShared, Folders},
-    config::{self, AgentConfig, Buffers, Config, EnvValue, Organisation, Source, StopSteps},
-    declared::Declared,
+    AgentHealth, Counters, Session, SessionOptions, SessionStatus,
+    agent::{self, AgentShared},
+    config::{self, AgentConfig, Buffers, Config, ConfigError, EnvValue, Organisation, Source, StopSteps},
     error::{BuildError, OpenError, PolicyRefusal, SpecError},
-    files::Exchanges,
-    link::{Command, Connect, Driver, Inbox, InboxLimits, MakeSpec, Streams, Taps},
+    link::{Command, Connect, Driver, Streams, Taps},
     orphans::{HostFolder, Orphans},
     session::SessionShared,
     session_options,
@@ -56,38 +57,24 @@ const FLUSH: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 struct Inner {
-    agents: DashMap<Arc<str>, Agent>,
-    default_agent: Option<String>,
-    max_sessions: Option<usize>,
+    /// Nothing waits while this is held.
+    agents: RwLock<Agents>,
+    parts: Parts,
     /// The folder for what outlives a host.
     state_dir: Option<PathBuf>,
     /// Held where a session is counted in that `max_sessions` of the host may refuse.
     opening: Mutex<()>,
     down: AtomicBool,
-    /// Where ended turns are written down, unless they are not.
-    usage: Option<Arc<UsageLog>>,
-    /// Where what passes over the links is seen, if it is.
-    taps: Option<Arc<Taps>>,
+    /// Whether agents that are to stand by do.
+    stands_by: AtomicBool,
     /// What the organisation's policies took, and whom they forbid.
     notices: Vec<String>,
     /// What hosts before this one left is looked for here, once.
     orphans: Orphans,
-    covered: Covered,
 }
 
 /// What nothing in a sandbox sees, absolute. Each path once, and there are as many as the program has sockets and logs.
 pub(crate) type Covered = Arc<RwLock<BTreeSet<PathBuf>>>;
-
-struct Agent {
-    shared: Arc<AgentShared>,
-    inbox: Arc<Inbox>,
-    /// How the driver begins, until it runs.
-    connect: Mutex<Option<Connect>>,
-    /// How its process is started; nothing for one over streams, and for one that may not run.
-    make: Option<MakeSpec>,
-    /// Why it may not run.
-    refusal: Option<PolicyRefusal>,
-}
 
 /// The state of one agent.
 #[derive(Debug, Clone)]
@@ -105,8 +92,10 @@ pub struct AgentStatus {
     pub models: Option<Vec<Model>>,
     /// Why [`Host::describe`] learnt nothing of it.
     pub undescribed: Option<String>,
-    /// The counters.
+    /// The counters, since the host began or this configuration came.
     pub counters: Counters,
+    /// Sessions that go on with an earlier configuration of it, each of those in a process of its own.
+    pub draining: usize,
 }
 
 /// Makes a [`Host`].
@@ -258,79 +247,58 @@ impl HostBuilder {
     /// When there is no folder for temporary files, or a policy cannot be read. An agent that a policy forbids is not an error
     /// here, but one of [`Host::open`].
     pub fn build(mut self) -> Result<Host, BuildError> {
-        let Narrowed { notices, mut refusals, policies } = self.narrow()?;
-        let Trusted { unwritable, reserved } = self.trusted(policies);
+        let Narrowed { notices, mut refusals, policies } = self.narrow().map_err(BuildError::Policy)?;
+        let trusted = self.trusted(policies);
         let state_dir = self.state_dir.or_else(|| config::state_dir(|name| std::env::var_os(name)));
         let records = state_dir.as_ref().map(|state| state.join(RECORDS));
         let log = |state| Arc::new(UsageLog::new(state, config::defaults::USAGE_LOG_BYTES));
         let usage = state_dir.clone().filter(|_| self.usage_log && !self.no_usage_log).map(log);
-        let is_sandboxed = self.agents.values().any(|(agent, _)| agent.sandbox.is_some());
-        let logs = self.wire_sink.iter().filter(|_| is_sandboxed).flat_map(|sink| sink.files());
-        let covered = logs.chain(self.journal).map(absolute).collect();
-        let covered: Covered = Arc::new(RwLock::new(covered));
         let taps = self.wire_sink.map(|sink| Arc::new(Taps::new(sink)));
         let folder = Arc::new(HostFolder::new(records.clone())?);
         let spool_dir = self.spool_dir.unwrap_or_else(config::spool_dir);
         let store = Arc::new(Store::new(spool_dir, self.buffers));
         let profiles =
             self.profiles.unwrap_or_else(|| config::defaults::PROFILE_COMMAND.map(str::to_owned).to_vec());
-        let agents = DashMap::new();
         // What a policy forbids is not run to clean up either.
         let allowed = self.agents.values().filter(|(config, _)| !refusals.contains_key(&config.id));
         let sandboxes = allowed.filter_map(|(config, _)| config.sandbox.as_ref());
         let orphans = Orphans::new(records.clone(), sandboxes.map(|sandbox| &sandbox.backend));
-        for (number, (config, connect)) in self.agents.into_values().enumerate() {
-            let exchange = folder.path().join("exchange").join(number.to_string());
-            let exchanges = Exchanges::named(&exchange).removed_by(folder.remover.clone());
-            let limits = InboxLimits {
-                queued_inputs: config.limits.queued_inputs,
-                outbox: config.limits.outbox,
-                max_file_bytes: config.limits.max_file_bytes,
-            };
-            let exchanges = Arc::new(exchanges);
-            let inbox = Arc::new(Inbox::new(limits, store.clone(), exchanges.clone()));
-            agent::register_secrets(&config);
-            let refusal = refusals.remove(&config.id);
-            let shared =
-                Arc::new(AgentShared::new(config, exchanges, usage.clone(), taps.clone(), folder.clone()));
-            if refusal.is_some() {
-                shared.set_state(AgentState::Failed);
-            }
-            let make: Option<MakeSpec> = (connect.is_none() && refusal.is_none()).then(|| {
-                let (config, profiles) = (shared.config.clone(), profiles.clone());
-                let folders = Folders {
-                    private: folder.path().to_owned(),
-                    exchange,
-                    records: records.clone(),
-                    unwritable: unwritable.clone(),
-                    reserved: reserved.clone(),
-                    covered: covered.clone(),
-                };
-                Arc::new(move || agent::child_spec(&config, &profiles, &folders)) as MakeSpec
-            });
-            let connect = connect.or_else(|| make.clone().map(Connect::Process));
-            let agent = Agent { shared, inbox, connect: Mutex::new(connect), make, refusal };
-            agents.insert(agent.shared.id.clone(), agent);
-        }
-        let inner = Inner {
-            agents,
+        let parts = Parts {
+            folder,
+            store,
+            usage,
+            taps,
+            records,
+            profiles,
+            covered: Covered::default(),
+            made: AtomicUsize::new(0),
+        };
+        parts.cover(self.agents.values().map(|(agent, _)| agent), self.journal);
+        let mut agents = Agents {
             default_agent: self.default_agent.or(self.first),
             max_sessions: self.max_sessions,
+            ..Agents::default()
+        };
+        for (id, (config, connect)) in self.agents {
+            let wanted = Wanted { config, connect, refusal: refusals.remove(&id) };
+            agents.now.insert(id.into(), Arc::new(parts.make(wanted, &trusted)));
+        }
+        let inner = Inner {
+            agents: RwLock::new(agents),
+            parts,
             state_dir,
             opening: Mutex::default(),
             down: AtomicBool::new(false),
-            usage,
-            taps,
+            stands_by: AtomicBool::new(false),
             notices,
             orphans,
-            covered,
         };
         Ok(Host { inner: Arc::new(inner) })
     }
 
     /// Applies the organisation's policies to every agent that is a process.
-    fn narrow(&mut self) -> Result<Narrowed, BuildError> {
-        let policies = Organisation::of_this_machine(self.policy.as_deref()).map_err(BuildError::Policy)?;
+    fn narrow(&mut self) -> Result<Narrowed, ConfigError> {
+        let policies = Organisation::of_this_machine(self.policy.as_deref())?;
         let mut narrowed = Narrowed {
             policies: policies.iter().map(|policy| policy.path().to_owned()).collect(),
             ..Narrowed::default()
@@ -368,12 +336,6 @@ impl HostBuilder {
 
 fn absolute(path: PathBuf) -> PathBuf {
     std::path::absolute(&path).unwrap_or(path)
-}
-
-/// Files that no sandbox lets a child change, absolute.
-struct Trusted {
-    unwritable: Arc<[PathBuf]>,
-    reserved: Arc<[PathBuf]>,
 }
 
 /// What the organisation's policies have done.
@@ -426,20 +388,29 @@ impl Host {
         if self.inner.down.load(Ordering::Acquire) {
             return Err(OpenError::Shutdown);
         }
-        let (shared, inbox) = self.link(agent)?;
         let SessionOptions { id, start, meta, delivery } = options;
-        let cwd = session_options::open(&shared.config, &start)
-            .map_err(|option| OpenError::WouldWiden { agent: shared.id.to_string(), option })?;
-        let secrets = shared.hold_secrets(&start)?;
-        self.make_room(&shared)?;
+        let (agent, cwd, secrets) = loop {
+            let agent = self.named(agent)?;
+            self.link(&agent)?;
+            let shared = &agent.shared;
+            let cwd = session_options::open(&shared.config, &start)
+                .map_err(|option| OpenError::WouldWiden { agent: shared.id.to_string(), option })?;
+            let secrets = shared.hold_secrets(&start)?;
+            if self.make_room(&agent)? {
+                break (agent, cwd, secrets);
+            }
+            // It has another configuration by now, which decides.
+        };
+        let (shared, inbox) = (agent.shared.clone(), agent.inbox.clone());
         let chosen = id.is_some();
         let id = id.unwrap_or_else(fresh_id);
         let session = Arc::new(SessionShared::new(id, shared, inbox, delivery, cwd, secrets));
         if session.agent.names_exchange
             && let Err(error) = session.exchange()
         {
-            // Gives its room back.
+            // Gives its room back. A link that waits for its last session looks again.
             session.set_closed();
+            session.command(Command::Close { session: session.clone(), done: None });
             return Err(OpenError::Exchange(error));
         }
         let start = (start != SessionStart::default()).then(|| Box::new(start));
@@ -454,80 +425,107 @@ impl Host {
     /// # Panics
     /// Outside a tokio runtime, where an agent is to stand by.
     pub fn stand_by(&self) {
+        self.inner.stands_by.store(true, Ordering::Release);
         if self.inner.down.load(Ordering::Acquire) {
             return;
         }
-        let agents = self.inner.agents.iter().filter(|entry| entry.shared.config.standby);
-        let agents: Vec<_> = agents.map(|entry| entry.shared.id.clone()).collect();
+        let stands_by = |agent: &&Arc<Agent>| agent.shared.config.standby;
+        let agents: Vec<_> = self.inner.agents().now.values().filter(stands_by).cloned().collect();
         for agent in agents {
-            match self.link(&agent) {
-                Ok((_, inbox)) => inbox.push(Command::Standby),
-                Err(error) => tracing::warn!(agent = &*agent, %error, "the agent does not stand by"),
+            if let Err(error) = self.link(&agent) {
+                tracing::warn!(agent = &*agent.shared.id, %error, "the agent does not stand by");
+                continue;
+            }
+            let agents = self.inner.agents();
+            // One that is replaced meanwhile has no use for a process.
+            if agents.has(&agent) {
+                agent.inbox.push(Command::Standby);
             }
         }
     }
 
-    /// Counts a session in, unless the agent's or the host's limit is reached.
-    fn make_room(&self, agent: &AgentShared) -> Result<(), OpenError> {
-        let _one_at_a_time = match self.inner.max_sessions {
+    /// Counts a session in, unless the limit of the agent or of the host is reached. `false` where the agent has another
+    /// configuration by now, and nothing is counted.
+    fn make_room(&self, agent: &Arc<Agent>) -> Result<bool, OpenError> {
+        // Who is counted in while this is held keeps the link from ending.
+        let agents = self.inner.agents();
+        if !agents.has(agent) {
+            return Ok(false);
+        }
+        let _one_at_a_time = match agents.max_sessions {
             Some(limit) => {
                 let guard = self.inner.opening.lock().unwrap_or_else(PoisonError::into_inner);
-                let open = self.inner.agents.iter().map(|entry| entry.shared.opened.load(Ordering::Acquire));
-                if open.sum::<usize>() >= limit {
+                if agents.opened() >= limit {
                     return Err(OpenError::TooManySessions { agent: None, limit });
                 }
                 Some(guard)
             }
             None => None,
         };
-        let before = agent.opened.fetch_add(1, Ordering::AcqRel);
-        let is_reached = |limit: &usize| before >= *limit;
-        let error = if let Some(limit) = agent.limits.max_sessions.filter(is_reached) {
-            OpenError::TooManySessions { agent: Some(agent.id.to_string()), limit }
-        } else if let Some(limit) = agent.declaration.max_sessions().filter(is_reached) {
-            OpenError::AdapterFull { agent: agent.id.to_string(), limit }
+        let shared = &agent.shared;
+        let before = shared.opened.fetch_add(1, Ordering::AcqRel);
+        let in_all = before + agents.draining(agent);
+        let error = if let Some(limit) = shared.limits.max_sessions.filter(|limit| in_all >= *limit) {
+            OpenError::TooManySessions { agent: Some(shared.id.to_string()), limit }
+        } else if let Some(limit) = shared.declaration.max_sessions().filter(|limit| before >= *limit) {
+            OpenError::AdapterFull { agent: shared.id.to_string(), limit }
         } else {
-            return Ok(());
+            return Ok(true);
         };
-        agent.opened.fetch_sub(1, Ordering::AcqRel);
+        shared.opened.fetch_sub(1, Ordering::AcqRel);
         Err(error)
     }
 
-    /// The agent's link, whose driver runs from now on.
-    fn link(&self, agent: &str) -> Result<(Arc<AgentShared>, Arc<Inbox>), OpenError> {
-        let Some(entry) = self.inner.agents.get(agent) else {
-            let known = self.agents().into_iter().map(|agent| agent.config.id).collect();
-            return Err(OpenError::UnknownAgent { id: agent.to_owned(), known });
-        };
-        if let Some(refusal) = &entry.refusal {
-            return Err(refusal.clone().of(agent));
+    /// The agent that new sessions of this name go to.
+    fn named(&self, id: &str) -> Result<Arc<Agent>, OpenError> {
+        let agents = self.inner.agents();
+        let known = || agents.now.keys().map(ToString::to_string).collect();
+        agents
+            .now
+            .get(id)
+            .cloned()
+            .ok_or_else(|| OpenError::UnknownAgent { id: id.to_owned(), known: known() })
+    }
+
+    /// Has the driver of an agent's link run from now on.
+    fn link(&self, agent: &Agent) -> Result<(), OpenError> {
+        let shared = &agent.shared;
+        if let Some(refusal) = &agent.refusal {
+            return Err(refusal.clone().of(&shared.id));
         }
         // Before the rest: outside a runtime the agent stays as it was.
         let runtime = Handle::current();
-        if !entry.is_linked() {
-            let shared = entry.shared.clone();
-            let files = shared.make_folders().map_err(OpenError::Folder)?;
-            // Of two that race one finds that the other has done it.
-            let Some(connect) = entry.take_connect() else { return Ok((shared, entry.inbox.clone())) };
-            shared.folder.record();
-            self.inner.orphans.sweep(&runtime);
-            let core = Core::new(agent::rules(&shared.config), seed());
-            let roots = agent::roots(&shared.config);
-            let span = tracing::info_span!("adapter", agent = &*shared.id);
-            runtime.spawn(
-                Driver::new(core, shared, entry.inbox.clone(), connect, files, roots).run().instrument(span),
-            );
-            if self.inner.down.load(Ordering::Acquire) {
-                // The shutdown looked before the driver was there.
-                let steps = entry.shared.config.timeouts.shutdown;
-                entry.inbox.push(Command::Shutdown { steps, done: None });
-            }
+        if agent.is_linked() {
+            return Ok(());
         }
-        Ok((entry.shared.clone(), entry.inbox.clone()))
+        let files = shared.make_folders().map_err(OpenError::Folder)?;
+        // Of two that race one finds that the other has done it.
+        let Some(connect) = agent.take_connect() else { return Ok(()) };
+        shared.folder.record();
+        self.inner.orphans.sweep(&runtime);
+        let core = Core::new(agent::rules(&shared.config), seed());
+        let roots = agent::roots(&shared.config);
+        let span = tracing::info_span!("adapter", agent = &*shared.id);
+        let driver = Driver::new(core, shared.clone(), agent.inbox.clone(), connect, files, roots);
+        let host = Arc::downgrade(&self.inner);
+        let run = async move {
+            driver.run().await;
+            // It ends before its host where its agent has another configuration, or is no more.
+            if let Some(host) = host.upgrade() {
+                host.agents_mut().forget_ended();
+            }
+        };
+        runtime.spawn(run.instrument(span));
+        if self.inner.down.load(Ordering::Acquire) {
+            // The shutdown looked before the driver was there.
+            let steps = shared.config.timeouts.shutdown;
+            agent.inbox.push(Command::Shutdown { steps, done: None });
+        }
+        Ok(())
     }
 
-    /// The changes that the organisation's policies made to agents' entries, and the agents that they forbid, one
-    /// sentence each, for the operator.
+    /// The changes that the organisation's policies made to the entries of the agents that the host was built with, and
+    /// the agents that they forbid, one sentence each, for the operator. Those of later agents are in [`Changes`].
     #[must_use]
     pub fn notices(&self) -> &[String] {
         &self.inner.notices
@@ -535,44 +533,49 @@ impl Host {
 
     /// The agent of sessions that name none. `None` for a host without agents.
     #[must_use]
-    pub fn default_agent(&self) -> Option<&str> {
-        self.inner.default_agent.as_deref()
+    pub fn default_agent(&self) -> Option<String> {
+        self.inner.agents().default_agent.clone()
     }
 
     /// Every agent, by id.
     #[must_use]
     pub fn agents(&self) -> Vec<AgentStatus> {
-        let mut agents: Vec<_> = self.inner.agents.iter().map(|entry| entry.value().status()).collect();
-        agents.sort_by(|one, other| one.config.id.cmp(&other.config.id));
-        agents
+        let agents = self.inner.agents();
+        agents.now.values().map(|agent| agent.status(agents.draining(agent))).collect()
     }
 
     /// The status of one agent. `None` for an unknown id.
     #[must_use]
     pub fn agent(&self, id: &str) -> Option<AgentStatus> {
-        self.inner.agents.get(id).map(|entry| entry.status())
+        let agents = self.inner.agents();
+        agents.now.get(id).map(|agent| agent.status(agents.draining(agent)))
     }
 
-    /// How every agent is, by id: its process, its figures and, by [`AgentHealth::verdict`], what is wrong in words.
+    /// How every agent is, by id: its process, its figures and, by [`AgentHealth::verdict`], what is wrong in words. One that
+    /// was removed is among them while sessions of it go on.
     ///
     /// # Cancel safety
     /// It changes nothing.
     pub async fn health(&self) -> Vec<AgentHealth> {
-        let ask = |agent: &Agent| {
-            let (reply, answer) = oneshot::channel();
-            if agent.is_linked() {
-                agent.inbox.push(Command::Health(reply));
-            }
-            (agent.health(), answer)
+        let asked: Vec<_> = {
+            let agents = self.inner.agents();
+            let ask = |agent: &Arc<Agent>| {
+                let (reply, answer) = oneshot::channel();
+                if agent.is_linked() {
+                    agent.inbox.push(Command::Health(reply));
+                }
+                (agent.health(), answer, agents.draining(agent), !agents.has(agent))
+            };
+            agents.now.values().chain(agents.removed()).map(ask).collect()
         };
-        let asked: Vec<_> = self.inner.agents.iter().map(|entry| ask(&entry)).collect();
-        let mut agents = Vec::new();
-        for (unlinked, answer) in asked {
+        let mut known = Vec::new();
+        for (unlinked, answer, draining, removed) in asked {
             // An error means that there is no link, or not any more.
-            agents.push(answer.await.unwrap_or(unlinked));
+            let health = answer.await.unwrap_or(unlinked);
+            known.push(AgentHealth { draining, removed, ..health });
         }
-        agents.sort_by(|one, other| one.agent.cmp(&other.agent));
-        agents
+        known.sort_by(|one, other| one.agent.cmp(&other.agent));
+        known
     }
 
     /// Every open session of every agent, by agent and then by age, the oldest first.
@@ -580,13 +583,12 @@ impl Host {
     /// # Cancel safety
     /// It changes nothing.
     pub async fn sessions(&self) -> Vec<SessionStatus> {
-        let ask = |agent: &Agent| {
+        let ask = |agent: &Arc<Agent>| {
             let (reply, answer) = oneshot::channel();
             agent.inbox.push(Command::Status { of: None, reply });
             answer
         };
-        let linked = self.inner.agents.iter().filter(|entry| entry.is_linked());
-        let asked: Vec<_> = linked.map(|entry| ask(&entry)).collect();
+        let asked: Vec<_> = self.inner.agents().all().filter(|agent| agent.is_linked()).map(ask).collect();
         let mut sessions = Vec::new();
         for answer in asked {
             // An error means that the link is gone, and its sessions with it.
@@ -599,8 +601,8 @@ impl Host {
     /// What `describe` works on: the agents that it has not asked yet, and of which nothing is known.
     pub(crate) fn undescribed(&self) -> Vec<Arc<AgentShared>> {
         let may_ask = |agent: &Agent| agent.shared.config.sdk && agent.make.is_some();
-        let unknown = |agent: &Agent| may_ask(agent) && agent.shared.declaration.is_unknown();
-        self.inner.agents.iter().filter(|entry| unknown(entry)).map(|entry| entry.shared.clone()).collect()
+        let unknown = |agent: &&Arc<Agent>| may_ask(agent) && agent.shared.declaration.is_unknown();
+        self.inner.agents().now.values().filter(unknown).map(|agent| agent.shared.clone()).collect()
     }
 
     /// The folder for what outlives a host, if there is one.
@@ -617,18 +619,20 @@ impl Host {
     #[must_use]
     pub fn child_spec(&self, agent: &str) -> Option<Result<ChildSpec, SpecError>> {
         let (shared, make) = {
-            let entry = self.inner.agents.get(agent)?;
-            (entry.shared.clone(), entry.make.clone()?)
+            let agents = self.inner.agents();
+            let agent = agents.now.get(agent)?;
+            (agent.shared.clone(), agent.make.clone()?)
         };
         let made = shared.make_folders().map_err(SpecError::Folder);
         Some(made.and_then(|_| Ok(make()?)))
     }
 
-    /// Starts the process of an agent again at once, if it has failed or waits for its next start. Does nothing
-    /// otherwise, and nothing for an unknown id.
+    /// Starts the process of an agent again at once, if it has failed or waits for its next start; so for its earlier
+    /// configurations that have sessions. Does nothing otherwise, and nothing for an unknown id.
     pub fn retry(&self, agent: &str) {
-        if let Some(entry) = self.inner.agents.get(agent) {
-            entry.inbox.push(Command::Retry);
+        let agents = self.inner.agents();
+        for agent in agents.all().filter(|one| *one.shared.id == *agent && one.is_linked()) {
+            agent.inbox.push(Command::Retry);
         }
     }
 
@@ -636,7 +640,7 @@ impl Host {
     /// it. It has to be there by then, and stay: what takes its place is seen. A journal, a relay's sockets and a wire log are
     /// kept from them without being named here.
     pub fn hide(&self, path: impl Into<PathBuf>) {
-        let mut covered = self.inner.covered.write().unwrap_or_else(PoisonError::into_inner);
+        let mut covered = self.inner.parts.covered.write().unwrap_or_else(PoisonError::into_inner);
         covered.insert(absolute(path.into()));
     }
 
@@ -658,79 +662,37 @@ impl Host {
             // An error means that the driver is gone, and the process with it.
             let _ = ended.await;
         }
-        if let (Some(usage), Ok(runtime)) = (&self.inner.usage, Handle::try_current())
+        if let (Some(usage), Ok(runtime)) = (&self.inner.parts.usage, Handle::try_current())
             && !usage.is_idle()
         {
             let usage = usage.clone();
             // An error means that the runtime ends, too.
             let _ = runtime.spawn_blocking(move || usage.flush(FLUSH)).await;
         }
-        if let (Some(taps), Ok(runtime)) = (self.inner.taps.clone(), Handle::try_current()) {
+        if let (Some(taps), Ok(runtime)) = (self.inner.parts.taps.clone(), Handle::try_current()) {
             // As above.
             let _ = runtime.spawn_blocking(move || taps.sink.flush(FLUSH)).await;
         }
     }
 }
 
-impl fmt::Debug for Agent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Agent").field("shared", &self.shared).finish_non_exhaustive()
-    }
-}
-
-impl Agent {
-    fn take_connect(&self) -> Option<Connect> {
-        self.connect.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    /// Whether its driver runs.
-    fn is_linked(&self) -> bool {
-        self.refusal.is_none() && self.connect.lock().unwrap_or_else(PoisonError::into_inner).is_none()
-    }
-
-    fn status(&self) -> AgentStatus {
-        let Declared { capabilities, models, undescribed } = self.shared.declaration.get();
-        AgentStatus {
-            capabilities,
-            models,
-            undescribed,
-            config: self.shared.config.clone(),
-            state: self.shared.state(),
-            refusal: self.refusal.clone(),
-            counters: self.shared.counters.snapshot(),
-        }
-    }
-}
-
-impl Agent {
-    /// How it is while it has no link.
-    fn health(&self) -> AgentHealth {
-        AgentHealth {
-            agent: self.shared.id.to_string(),
-            state: self.shared.state(),
-            why: self.refusal.as_ref().map(ToString::to_string),
-            restart_in: None,
-            process: None,
-            last_end: None,
-            sessions: 0,
-            running_turns: 0,
-            open_requests: 0,
-            longest_silence: None,
-            rates: Rates::default(),
-            counters: self.shared.counters.snapshot(),
-        }
-    }
-}
-
 impl Inner {
+    fn agents(&self) -> RwLockReadGuard<'_, Agents> {
+        self.agents.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn agents_mut(&self) -> RwLockWriteGuard<'_, Agents> {
+        self.agents.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Tells every running link to end.
     fn signal(&self, steps: Option<StopSteps>) -> Vec<oneshot::Receiver<()>> {
         self.down.store(true, Ordering::Release);
         let mut ends = Vec::new();
-        for entry in self.agents.iter().filter(|entry| entry.is_linked()) {
+        for agent in self.agents().all().filter(|agent| agent.is_linked()) {
             let (done, ended) = oneshot::channel();
-            let steps = steps.unwrap_or(entry.shared.config.timeouts.shutdown);
-            entry.inbox.push(Command::Shutdown { steps, done: Some(done) });
+            let steps = steps.unwrap_or(agent.shared.config.timeouts.shutdown);
+            agent.inbox.push(Command::Shutdown { steps, done: Some(done) });
             ends.push(ended);
         }
         ends

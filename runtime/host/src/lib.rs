@@ -35,6 +35,10 @@
 //! (`link`). What is to be done is decided by a pure state machine ([`trunkline_core`]). Events wait for their readers in memory up
 //! to a budget and then on disk (`mailbox`, `spool`). Handles are cheap to clone. Dropping a [`Turn`] stops it, dropping
 //! the last handle of a [`Session`] closes it, dropping the [`Host`] signals its processes to end.
+//!
+//! [`Host::reconfigure`] gives a host that runs other agents. An agent with one configuration has a link and a process of
+//! its own, so another configuration is another link: it takes the new sessions, and the link of before ends by itself with
+//! its last session (`host/agents`). A session is counted in where agents cannot change, so no link ends while one comes.
 
 #![forbid(unsafe_code)]
 
@@ -61,10 +65,12 @@ pub mod usage;
 mod wire_form;
 
 pub use counters::{Counters, SessionCounters};
-pub use error::{BuildError, FileError, OpenError, PolicyRefusal, SendError, SpecError, UpdateError};
+pub use error::{
+    BuildError, FileError, OpenError, PolicyRefusal, ReconfigureError, SendError, SpecError, UpdateError,
+};
 pub use event::{Event, EventKind, File};
 pub use health::{AgentHealth, LastEnd, ProcessHealth, Rates, Verdict};
-pub use host::{AgentStatus, Host, HostBuilder};
+pub use host::{AgentStatus, Changes, Host, HostBuilder};
 pub use progress_text::ProgressText;
 pub use request::{Decision, Permission, Question};
 pub use session::{EventDelivery, Input, Session, SessionOptions, SessionStatus};

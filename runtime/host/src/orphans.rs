@@ -102,40 +102,51 @@ impl Drop for HostFolder {
     }
 }
 
-/// Where something may be left, until it has been looked through once.
+/// Where something may be left, and what of that has been looked through: each place is, once.
 #[derive(Debug)]
-pub(crate) struct Orphans(Mutex<Option<Places>>);
+pub(crate) struct Orphans(Mutex<Places>);
 
 #[derive(Debug)]
 struct Places {
-    /// The records of live process trees.
+    /// The records of live process trees, until they are looked through.
     records: Option<PathBuf>,
     /// The engines whose containers outlive their host, each once.
     engines: Vec<Backend>,
+    /// How many of them, from the first on, have been looked at.
+    looked_at: usize,
 }
 
 impl Orphans {
     /// `backends` are those of all agents' sandboxes.
     pub(crate) fn new<'a>(records: Option<PathBuf>, backends: impl IntoIterator<Item = &'a Backend>) -> Self {
-        let mut engines: Vec<Backend> = Vec::new();
+        let orphans = Self(Mutex::new(Places { records, engines: Vec::new(), looked_at: 0 }));
+        orphans.add(backends);
+        orphans
+    }
+
+    /// Adds the engines of further agents' sandboxes.
+    pub(crate) fn add<'a>(&self, backends: impl IntoIterator<Item = &'a Backend>) {
+        let engines = &mut self.0.lock().unwrap_or_else(PoisonError::into_inner).engines;
         for backend in backends {
             let leaves = !matches!(backend, Backend::Bubblewrap);
             if leaves && engines.iter().all(|other| !other.is_same_engine(backend)) {
                 engines.push(backend.clone());
             }
         }
-        Self(Mutex::new(Some(Places { records, engines })))
     }
 
-    /// Ends what is left, beside everything else; the second call does nothing.
+    /// Ends what is left, beside everything else; where a second call finds nothing new, it does nothing.
     pub(crate) fn sweep(&self, runtime: &Handle) {
-        let Some(places) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
-        if let Some(records) = places.records {
+        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(records) = places.records.take() {
             runtime.spawn_blocking(move || end_all(&records));
         }
-        for engine in places.engines {
+        let Places { engines, looked_at, .. } = &mut *places;
+        for engine in engines.iter().skip(*looked_at) {
+            let engine = engine.clone();
             runtime.spawn_blocking(move || remove_containers(&engine));
         }
+        *looked_at = engines.len();
     }
 }
 
@@ -224,7 +235,7 @@ mod tests {
             docker.clone(),
         ];
         let orphans = Orphans::new(None, &backends);
-        let places = orphans.0.into_inner().unwrap().unwrap();
+        let places = orphans.0.into_inner().unwrap();
         assert_eq!(places.engines, [podman("a", &[]), podman("a", &["--root", "/r"]), docker]);
     }
 }

@@ -294,11 +294,7 @@ impl Dispatch {
             return;
         };
         let agreed = start.extensions.as_ref().map_or(Extensions::empty(), Extensions::from_names);
-        let agent = start
-            .agent_id
-            .clone()
-            .or_else(|| self.host.default_agent().map(str::to_owned))
-            .unwrap_or_default();
+        let agent = start.agent_id.clone().or_else(|| self.host.default_agent()).unwrap_or_default();
         let served = start.protocol.is_none_or(|version| version >= PROTOCOL);
         if journaled::is_asked_for(start.extensions.as_deref()) && served && self.journaled.is_some() {
             return self.open_journaled(&id, &agent, *start, meta, agreed);

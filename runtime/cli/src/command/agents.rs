@@ -47,7 +47,7 @@ impl Agents {
         config.default_agent = named.or(config.default_agent);
         let source = config.source.clone();
         let host = target::build(config)?;
-        let first = host.default_agent().map(str::to_owned);
+        let first = host.default_agent();
         if self.json {
             host.describe().await;
             let agents: Vec<_> = host

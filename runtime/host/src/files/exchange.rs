@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -43,6 +43,8 @@ pub struct Exchanges {
     next: AtomicU64,
     /// Who removes what is dropped, beside everything else; no one where it is done at once.
     remover: Option<Arc<Remover>>,
+    /// Whether the folder goes when this is dropped, and not with the host's.
+    goes: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -77,7 +79,13 @@ pub struct Placed {
 impl Exchanges {
     /// Names the folder, absolute; it is made with the first that is made in it, or before.
     pub fn named(path: &Path) -> Self {
-        Self { path: path.to_owned(), opened: OnceLock::new(), next: AtomicU64::new(0), remover: None }
+        Self {
+            path: path.to_owned(),
+            opened: OnceLock::new(),
+            next: AtomicU64::new(0),
+            remover: None,
+            goes: AtomicBool::new(false),
+        }
     }
 
     /// Makes the folder with its parents where it is missing, closed to other users, and opens it.
@@ -103,9 +111,15 @@ impl Exchanges {
         Ok(self.opened.get_or_init(|| Opened { handle, is_masked }))
     }
 
+    /// The folder goes when the last that uses it has gone, and not with the host's.
+    pub(crate) fn retire(&self) {
+        self.goes.store(true, Ordering::Relaxed);
+    }
+
     /// What is dropped is removed by another.
-    pub(crate) fn removed_by(self, remover: Arc<Remover>) -> Self {
-        Self { remover: Some(remover), ..self }
+    pub(crate) fn removed_by(mut self, remover: Arc<Remover>) -> Self {
+        self.remover = Some(remover);
+        self
     }
 
     /// Makes a new folder.
@@ -226,6 +240,18 @@ impl Exchange {
         let parent = self.parent.opened().map_err(|error| Refusal::Store(error.kind()))?;
         openat(&parent.handle, self.number.to_string(), FOLDER, Mode::empty())
             .map_err(|errno| Refusal::Store(io::Error::from(errno).kind()))
+    }
+}
+
+impl Drop for Exchanges {
+    fn drop(&mut self) {
+        if *self.goes.get_mut()
+            && self.opened.get().is_some()
+            && let Some(remover) = &self.remover
+        {
+            // Behind what was in it.
+            remover.remove(std::mem::take(&mut self.path));
+        }
     }
 }
 

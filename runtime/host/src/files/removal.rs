@@ -171,6 +171,26 @@ mod tests {
     }
 
     #[test]
+    fn the_folder_of_an_agent_that_was_replaced_goes_with_its_last_session() {
+        let parent = tempfile::tempdir().unwrap();
+        let remover = Arc::new(Remover::default());
+        let exchanges =
+            |name: &str| Arc::new(Exchanges::named(&parent.path().join(name)).removed_by(remover.clone()));
+        let (replaced, stays) = (exchanges("replaced"), exchanges("stays"));
+        let sessions = [replaced.make().unwrap(), stays.make().unwrap()];
+        replaced.retire();
+        drop(stays);
+        drop(replaced);
+        assert!(parent.path().join("replaced").exists());
+        drop(sessions);
+        while parent.path().join("replaced").exists() {
+            thread::yield_now();
+        }
+        assert!(parent.path().join("stays").exists());
+        remover.close();
+    }
+
+    #[test]
     fn what_finds_no_room_is_counted_and_what_comes_after_the_end_is_left() {
         let remover = Arc::new(Remover::default());
         remover.lock().thread = Some(thread::spawn(|| {}));

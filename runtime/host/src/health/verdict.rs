@@ -39,6 +39,7 @@ impl Verdict {
             waits_for_a_person(health),
             slow_hub(health),
             restarted(health),
+            replaced(health),
         ];
         // The first of the worst: `max_by_key` would take the last.
         let worst = found.into_iter().flatten().rev().max_by_key(|verdict| verdict.severity);
@@ -212,6 +213,19 @@ fn restarted(health: &AgentHealth) -> Option<Verdict> {
     };
     (restarts > 0)
         .then(|| format!("its process was started again {}{how}", count(restarts, "time")))
+        .and_then(note)
+}
+
+fn replaced(health: &AgentHealth) -> Option<Verdict> {
+    let goes_on = |sessions: usize| {
+        format!("{} go{} on", count(sessions as u64, "session"), if sessions == 1 { "es" } else { "" })
+    };
+    if health.removed {
+        let sessions = goes_on(health.sessions + health.draining);
+        return note(format!("it is no agent of this host any more; {sessions} until closed"));
+    }
+    (health.draining > 0)
+        .then(|| format!("{} with an earlier configuration of it until closed", goes_on(health.draining)))
         .and_then(note)
 }
 

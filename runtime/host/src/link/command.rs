@@ -86,6 +86,8 @@ pub(crate) enum Command {
     Standby,
     /// Tries a failed agent again now.
     Retry,
+    /// Ends when the last session has ended. No other one comes.
+    Retire,
     Shutdown {
         steps: StopSteps,
         done: Option<oneshot::Sender<()>>,
@@ -120,6 +122,7 @@ impl Command {
             | Self::Health(_)
             | Self::Standby
             | Self::Retry
+            | Self::Retire
             | Self::Shutdown { .. } => {}
         }
     }

@@ -49,7 +49,7 @@ const ANSWERS: usize = 1024 * 1024;
 /// How long a process whose input is broken may go on.
 const BROKEN_GRACE: Duration = Duration::from_secs(1);
 
-/// The driver of one agent's link. It lives as long as its host.
+/// The driver of one agent's link. It lives as long as its host, or until the last session of an agent that was replaced.
 pub(crate) struct Driver {
     core: Core,
     agent: Arc<AgentShared>,
@@ -74,6 +74,8 @@ pub(crate) struct Driver {
     /// How long a process that is being stopped may go on without its output.
     last_wait: Option<Duration>,
     stopped: Vec<oneshot::Sender<()>>,
+    /// Whether it ends with its last session.
+    retired: bool,
     down: bool,
     commands: VecDeque<Command>,
     /// Who is woken after this wake's events.
@@ -165,6 +167,7 @@ impl Driver {
             stopping: Escalation::new(),
             last_wait: None,
             stopped: Vec::new(),
+            retired: false,
             down: false,
             commands: VecDeque::new(),
             touched: Vec::new(),
@@ -179,7 +182,7 @@ impl Driver {
         }
     }
 
-    /// Runs until the host shuts down and the process is gone.
+    /// Runs until the host shuts down, or the last session of an agent that was replaced has ended, and the process is gone.
     pub(crate) async fn run(mut self) {
         while !self.is_over() {
             let wake = std::future::poll_fn(|cx| self.poll_wake(cx)).await;
@@ -316,6 +319,7 @@ impl Driver {
             }
         }
         self.apply(now);
+        self.end_if_retired(now);
         self.go_on_stopping(now);
         if self.connection.as_ref().is_some_and(|connection| connection.output.is_none()) {
             // Streams that were ended by force: no end of theirs comes to be read.

@@ -112,6 +112,11 @@ impl Inbox {
         dropped.into_iter().flatten().for_each(Command::lose);
     }
 
+    /// Whether the driver has gone.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().is_none()
+    }
+
     /// Adds an input whose turn is numbered in the order of the queue.
     pub(crate) fn push_numbered(&self, number: impl FnOnce() -> (TurnNo, Command)) -> TurnNo {
         let commands = self.lock();

@@ -1,6 +1,8 @@
 //! An adapter that a test plays itself over an in-memory pipe, or that is a shell script.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
+pub mod stage;
+
 use std::time::Duration;
 
 use serde_json::Value;
@@ -29,8 +31,7 @@ pub fn played_with(builder: HostBuilder, agent: AgentConfig, pipe: usize) -> (Ho
     let (peers, started) = mpsc::channel(16);
     let host = builder.agent_over(agent, move || {
         let (host, adapter) = tokio::io::duplex(pipe);
-        let (input, output) = split(adapter);
-        peers.try_send(Peer { input: BufReader::new(input), output }).expect("few starts");
+        peers.try_send(Peer::new(adapter)).expect("few starts");
         split(host)
     });
     (host.build().expect("a host"), started)
@@ -60,6 +61,11 @@ pub fn named(id: &str) -> SessionOptions {
 }
 
 impl Peer {
+    pub fn new(adapter: DuplexStream) -> Self {
+        let (input, output) = split(adapter);
+        Self { input: BufReader::new(input), output }
+    }
+
     /// The next line that the host wrote; nothing at the end.
     pub async fn read_line(&mut self) -> Option<String> {
         let mut line = String::new();

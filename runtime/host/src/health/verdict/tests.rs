@@ -30,7 +30,22 @@ fn working() -> AgentHealth {
         longest_silence: Some(S),
         rates: Rates::default(),
         counters: Counters { lines_in: 100, ..Counters::default() },
+        draining: 0,
+        removed: false,
     }
+}
+
+#[test]
+fn sessions_that_go_on_with_an_earlier_configuration_are_a_note() {
+    let said = |change: fn(&mut AgentHealth)| changed(change);
+    let (severity, text) = said(|health| health.draining = 1);
+    assert_eq!(severity, Severity::Note);
+    assert_eq!(text, "1 session goes on with an earlier configuration of it until closed");
+    let (severity, text) = said(|health| (health.draining, health.removed) = (1, true));
+    assert_eq!(severity, Severity::Note);
+    assert_eq!(text, "it is no agent of this host any more; 3 sessions go on until closed");
+    let (severity, _) = said(|health| (health.draining, health.counters.too_long) = (1, 1));
+    assert_eq!(severity, Severity::Warning);
 }
 
 /// The verdict of a working agent that is changed.

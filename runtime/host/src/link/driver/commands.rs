@@ -106,12 +106,12 @@ impl Driver {
             }
             Command::Standby => self.core.handle_standby(now),
             Command::Retry => self.core.handle_retry(now),
+            Command::Retire => self.retired = true,
             Command::Shutdown { steps, done } => {
                 self.stopped.extend(done);
-                if !std::mem::replace(&mut self.down, true) {
-                    self.core.handle_shutdown(now);
-                    self.stopping.begin(now, steps);
-                    self.last_wait = Some(steps.eof);
+                // The end of a host does not wait as long as that of one agent may.
+                if std::mem::take(&mut self.retired) || !self.down {
+                    self.shut_down(steps, now);
                 }
             }
         }

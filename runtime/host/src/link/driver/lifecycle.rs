@@ -3,7 +3,7 @@
 use std::{io, sync::atomic::Ordering, time::Instant};
 
 use trunkline_core::{Ended, ExitStatus, ProcessEnd};
-use trunkline_process::Step;
+use trunkline_process::{Escalation, Step, StopSteps};
 use trunkline_protocol::Failure;
 use trunkline_wirelog::WireEvent;
 
@@ -117,6 +117,23 @@ impl Driver {
                 self.ending = Some(Box::pin(std::future::ready(end)));
             }
             None => {}
+        }
+    }
+
+    /// Begins the stop, anew if one with other steps has begun.
+    pub(super) fn shut_down(&mut self, steps: StopSteps, now: Instant) {
+        self.down = true;
+        self.core.handle_shutdown(now);
+        self.stopping = Escalation::new();
+        self.stopping.begin(now, steps);
+        self.last_wait = Some(steps.eof);
+    }
+
+    /// Ends by itself, where no session is open or on its way and none comes any more.
+    pub(super) fn end_if_retired(&mut self, now: Instant) {
+        if self.retired && !self.down && self.agent.opened.load(Ordering::Acquire) == 0 {
+            self.shut_down(self.agent.config.timeouts.shutdown, now);
+            self.apply(now);
         }
     }
 

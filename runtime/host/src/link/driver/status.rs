@@ -36,6 +36,8 @@ impl Driver {
             longest_silence: figures.longest_silence,
             rates: self.meter.rates(now),
             counters: self.agent.counters.snapshot(),
+            draining: 0,
+            removed: false,
         }
     }
 

@@ -1,0 +1,142 @@
+//! Other agents for a host that runs.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use super::{
+    Host, HostBuilder, Narrowed,
+    agents::{Agent, Agents, EARLIER, EARLIER_OF_ALL, Trusted, Wanted},
+};
+use crate::ReconfigureError;
+
+/// What [`Host::reconfigure`] has done, by the agents' ids, in their order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Changes {
+    /// Agents that there were not.
+    pub added: Vec<String>,
+    /// Agents with another configuration than before.
+    pub changed: Vec<String>,
+    /// Agents that there are no more.
+    pub removed: Vec<String>,
+    /// Agents that are as before, and whose processes stay.
+    pub unchanged: Vec<String>,
+    /// The changes that the organisation's policies made to agents' entries, and the agents that they forbid, one
+    /// sentence each, for the operator.
+    pub notices: Vec<String>,
+}
+
+impl Changes {
+    /// Whether every agent is as before.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty()
+    }
+}
+
+impl Host {
+    /// Gives a host that runs other agents, as a builder names them. Every session that is open goes on as it is.
+    ///
+    /// - An agent that is **added** is there at once.
+    /// - An agent that is **changed** serves new sessions with the new configuration, in a new process. Its open sessions
+    ///   keep the process and the configuration that they have, even if that process has to be started again. It ends
+    ///   with the last of them.
+    /// - An agent that is **removed** gets no new sessions. Its process ends with the last one that is open.
+    /// - An agent that is **unchanged** keeps its process. Its configuration is compared as the organisation's policies leave
+    ///   it, and they are read again; that of one in a sandbox with the files that nothing in a sandbox may change.
+    ///
+    /// Of the builder the agents count, the default agent, `max_sessions`, the policy and the files that nothing may write;
+    /// with [`HostBuilder::config`] all of these are those of a configuration. Folders, buffers, logs, the wire sink and the
+    /// command for built-in adapters stay those that the host was built with. An agent over streams that is over streams
+    /// with an equal configuration already keeps those that it has.
+    ///
+    /// Agents that are to stand by do so, if [`Host::stand_by`] was called before. Counters of a changed agent begin at 0.
+    /// What goes on with an earlier configuration is in [`AgentHealth::draining`](crate::AgentHealth::draining) and
+    /// [`AgentStatus::draining`](crate::AgentStatus::draining). It counts for the limits of the agent and of the host.
+    ///
+    /// It reads the files of policies, so it blocks. All changes happen at once: [`Host::open`] finds the agents of before or
+    /// those of now. Of two calls at the same time one comes after the other.
+    ///
+    /// # Errors
+    /// [`ReconfigureError`], and then nothing has changed: when a policy cannot be read, the default agent is none of the
+    /// agents, too many earlier configurations still have sessions, or the host is shutting down. An agent that a policy
+    /// forbids is not an error here, but one of [`Host::open`].
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, where an agent is to stand by.
+    pub fn reconfigure(&self, mut agents: HostBuilder) -> Result<Changes, ReconfigureError> {
+        let Narrowed { notices, mut refusals, policies } =
+            agents.narrow().map_err(ReconfigureError::Policy)?;
+        let trusted = agents.trusted(policies);
+        let default_agent = agents.default_agent.or(agents.first);
+        if let Some(id) = default_agent.as_ref().filter(|id| !agents.agents.contains_key(*id)) {
+            let known = agents.agents.into_keys().collect();
+            return Err(ReconfigureError::UnknownDefault { id: id.clone(), known });
+        }
+        let mut wanted = Vec::new();
+        for (id, (config, connect)) in agents.agents {
+            wanted.push(Wanted { config, connect, refusal: refusals.remove(&id) });
+        }
+        let mut set = self.inner.agents_mut();
+        if self.inner.down.load(Ordering::Acquire) {
+            return Err(ReconfigureError::Shutdown);
+        }
+        set.forget_ended();
+        let changes = Changes { notices, ..changes(&set, &wanted, &trusted) };
+        let replaced = changes.changed.iter().chain(&changes.removed).filter_map(|id| set.now.get(&**id));
+        let replaced: Vec<_> = replaced.filter(|agent| agent.is_linked()).cloned().collect();
+        has_room(&set, &replaced)?;
+
+        let is_kept = |agent: &Wanted| changes.unchanged.contains(&agent.config.id);
+        let new: Vec<_> = wanted.into_iter().filter(|agent| !is_kept(agent)).collect();
+        let backends = new.iter().filter(|agent| agent.refusal.is_none());
+        let backends = backends.filter_map(|agent| agent.config.sandbox.as_ref());
+        self.inner.parts.cover(new.iter().map(|agent| &agent.config), agents.journal);
+        self.inner.orphans.add(backends.map(|sandbox| &sandbox.backend));
+        let gone = |id: &String| set.now.remove(&**id);
+        let gone: Vec<Arc<Agent>> = changes.changed.iter().chain(&changes.removed).filter_map(gone).collect();
+        // Also one that has no link yet: who is about to open a session there makes one.
+        gone.iter().for_each(|agent| agent.retire());
+        set.earlier.extend(replaced);
+        for agent in new {
+            let agent = self.inner.parts.make(agent, &trusted);
+            set.now.insert(agent.shared.id.clone(), Arc::new(agent));
+        }
+        (set.default_agent, set.max_sessions) = (default_agent, agents.max_sessions);
+        drop(set);
+        if self.inner.stands_by.load(Ordering::Acquire) {
+            self.stand_by();
+        }
+        Ok(changes)
+    }
+}
+
+/// What is to be done.
+fn changes(set: &Agents, wanted: &[Wanted], trusted: &Trusted) -> Changes {
+    let mut changes = Changes::default();
+    for agent in wanted {
+        let id = &agent.config.id;
+        match set.now.get(&**id) {
+            None => changes.added.push(id.clone()),
+            Some(now) if now.is(agent, trusted) => changes.unchanged.push(id.clone()),
+            Some(_) => changes.changed.push(id.clone()),
+        }
+    }
+    let is_wanted = |id: &str| wanted.iter().any(|agent| agent.config.id == id);
+    let removed = set.now.keys().filter(|id| !is_wanted(id));
+    changes.removed.extend(removed.map(ToString::to_string));
+    changes
+}
+
+/// Whether these may go on beside the others that do.
+fn has_room(set: &Agents, replaced: &[Arc<Agent>]) -> Result<(), ReconfigureError> {
+    for agent in replaced {
+        let id = &agent.shared.id;
+        if set.earlier_of(id).count() >= EARLIER {
+            return Err(ReconfigureError::TooManyEarlier { agent: Some(id.to_string()), limit: EARLIER });
+        }
+    }
+    if set.earlier.len() + replaced.len() > EARLIER_OF_ALL {
+        return Err(ReconfigureError::TooManyEarlier { agent: None, limit: EARLIER_OF_ALL });
+    }
+    Ok(())
+}
