@@ -50,6 +50,10 @@ export const flows = {
       await page.keyboard.press("/");
       await page.keyboard.type("number 12");
       await page.waitForFunction(() => document.querySelectorAll(".list li").length === 11);
+      await page.fill("#search", "agent:reviewer");
+      await page.getByText("No session fits.").waitFor();
+      await page.fill("#search", "agent:coder 12");
+      await page.waitForFunction(() => document.querySelectorAll(".list li").length === 12);
       await page.keyboard.press("Escape");
       await page.keyboard.press("j");
       await page.waitForSelector(".session h1");
@@ -90,6 +94,9 @@ export const flows = {
       await page.getByText("then at the spans.").first().waitFor();
       await page.getByRole("button", { name: "Copy code" }).click();
       assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^fn next/);
+      await page.locator(".ended .line").hover();
+      await page.getByRole("button", { name: "Copy the answer" }).click();
+      assert.equal(await page.evaluate(() => navigator.clipboard.readText()), PROSE.trim());
       await clean(page, wrong);
     },
   },
@@ -122,6 +129,7 @@ export const flows = {
       await page.waitForFunction(() => document.title.startsWith("(1)"));
       assert.equal(await page.evaluate(() => document.activeElement.closest(".waiting")), null, "nothing is chosen beforehand");
       await other.page.locator(".waiting").waitFor();
+      await other.page.getByRole("button", { name: "More" }).click();
       await other.page.getByPlaceholder(/With a denial/).fill("keep them");
       await other.page.getByRole("button", { name: "Deny", exact: true }).click();
       await page.getByText(/denied: Deny by console at/).waitFor();

@@ -50,6 +50,65 @@ export const flows = {
       await clean(page, wrong);
     },
   },
+  "another-journal": {
+    mock: true,
+    async run(it) {
+      const { page, wrong } = await open(it, await fresh(it, "Fork"));
+      await send(page, "stream");
+      await ends(page, 1);
+      // The daemon comes back with an older journal, which has grown otherwise since.
+      const session = it.place.world.sessions.get("Fork");
+      it.place.world.epoch += 1;
+      const known = session.entries.length;
+      session.entries.length = 2;
+      for (let at = 0; at < known; at += 1) session.add({ type: "output", content: `other ${at} `, turn_id: "x" });
+      it.place.drop();
+      await page.getByText("other 5").waitFor();
+      const text = await wholeText(page);
+      assert.doesNotMatch(text, /Here is what I found/);
+      assert.match(text, /other 0 other 1/);
+      await clean(page, wrong);
+    },
+  },
+  "the-reader-keeps-the-place": {
+    mock: true,
+    async run(it) {
+      fill(it.place.world.open("coder", "Place", "place"), 2000);
+      const { page, wrong } = await open(it, "#/sessions/place");
+      await page.locator(".ended").last().waitFor();
+      await send(page, "work");
+      await ends(page, 1);
+      await send(page, "slow");
+      await page.getByText("word5").waitFor();
+      await page.locator(".scroller").hover();
+      for (let at = 0; at < 12; at += 1) await page.mouse.wheel(0, -300);
+      await page.waitForTimeout(300);
+      const where = () => page.evaluate(() => {
+        const top = document.querySelector(".scroller").getBoundingClientRect().top;
+        const row = [...document.querySelectorAll(".rows > article")].find((each) => each.getBoundingClientRect().top >= top);
+        return [row.getAttribute("aria-posinset"), Math.round(row.getBoundingClientRect().top)];
+      });
+      const before = await where();
+      const session = it.place.world.sessions.get("place");
+      const known = session.entries.length;
+      await page.waitForTimeout(700);
+      assert.ok(session.entries.length > known + 5, "entries come meanwhile");
+      const after = await where();
+      assert.equal(after[0], before[0]);
+      assert.ok(Math.abs(after[1] - before[1]) <= 2, `${before[1]} to ${after[1]}`);
+      await page.getByRole("button", { name: /new|to the end/ }).click();
+      await page.waitForFunction(() => {
+        const scroller = document.querySelector(".scroller");
+        return scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 2;
+      });
+      await page.waitForTimeout(400);
+      assert.ok(await page.evaluate(() => {
+        const scroller = document.querySelector(".scroller");
+        return scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 40;
+      }), "it goes along with what comes");
+      await clean(page, wrong);
+    },
+  },
   "connections-drop": {
     mock: true,
     async run(it) {
@@ -93,6 +152,13 @@ export const flows = {
       await page.getByLabel("Filter entries").fill("type:turn.begin chapter 4321");
       await page.waitForFunction(() => document.querySelectorAll(".wire .entry").length === 1, null, { timeout: 30_000 });
       const filtered = await longest(page);
+      await page.locator(".wire .entry").click();
+      await page.locator(".detail").getByRole("button", { name: "Show" }).click();
+      await page.waitForFunction(() => {
+        const row = [...document.querySelectorAll(".rows > article")].find((each) => each.innerText.includes("Question 4321:"));
+        const top = document.querySelector(".scroller").getBoundingClientRect().top;
+        return row && Math.abs(row.getBoundingClientRect().top - top - 8) < 30;
+      });
       await page.keyboard.press("Escape");
       await page.getByRole("button", { name: /to the end|new/ }).first().click();
       await send(page, "stream");

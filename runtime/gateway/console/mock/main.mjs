@@ -137,6 +137,7 @@ async function sessions(world, url, method, request, response) {
   const limit = Number(url.searchParams.get("limit") ?? 100);
   const from = Number(url.searchParams.get("cursor") ?? 0);
   const found = [...world.sessions.values()].map((session) => session.listed())
+    .filter((each) => (url.searchParams.get("agent_id") ?? each.agent_id) === each.agent_id)
     .filter((each) => (each.title + each.session_id).toLowerCase().includes(text) && (state === "" || each.state === state))
     .sort((a, b) => (a.active < b.active ? 1 : -1));
   const next = found.length > from + limit ? String(from + limit) : undefined;

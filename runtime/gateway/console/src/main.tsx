@@ -166,7 +166,7 @@ function Theme(): JSX.Element {
 }
 
 const KEYS: [string, string][] = [
-  ["/", "search sessions"], ["j  k", "next session, session before"], ["n", "new session"], ["i", "to the input"],
+  ["/", "search sessions; agent:NAME for those of one agent"], ["j  k", "next session, session before"], ["n", "new session"], ["i", "to the input"],
   ["Ctrl+Enter", "send"], ["w", "wire view"], ["Esc", "leave a field, close a dialog"], ["?", "this list"],
 ];
 

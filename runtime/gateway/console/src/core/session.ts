@@ -33,6 +33,9 @@ export class SessionStore {
   outbox: Outbox;
   /** Grows when the page begins anew. */
   generation = 0;
+  /** Grows when the reader wants to be at the end, or at the row `goal`. */
+  jumps = 0;
+  goal: number | undefined;
 
   private window = WINDOW;
   private target = 0;
@@ -70,14 +73,18 @@ export class SessionStore {
 
   private async connect(after: number, signal: AbortSignal): Promise<Connection> {
     try {
-      this.attached = await this.api.show(this.id);
+      return await this.connected(after, signal);
     } catch (error) {
       if (error instanceof Problem && error.status > 0) return { status: error.status, detail: error.detail };
       throw error;
     }
+  }
+
+  private async connected(after: number, signal: AbortSignal): Promise<Connection> {
+    this.attached = await this.api.show(this.id);
     this.target = num(this.attached.last_seq) ?? 0;
-    // A journal with less than this page has read is another one.
-    if (after > this.target) {
+    // A journal that has less than this page has read, or another entry at its place, is another journal.
+    if (after > 0 && (after > this.target || !this.fold.hasLast((await this.api.history(this.id, after, 1))[0]))) {
       this.reset();
       after = 0;
     }
@@ -149,6 +156,26 @@ export class SessionStore {
     this.open.clear();
     this.turned.clear();
     this.generation += 1;
+    this.changed();
+  }
+
+  /** Shows the row that has an entry, or the one before it. */
+  show(seq: number): void {
+    let [from, to] = [0, this.fold.rows.length];
+    while (from < to) {
+      const middle = (from + to) >> 1;
+      if ((this.fold.rows[middle]?.seq ?? 0) <= seq) from = middle + 1;
+      else to = middle;
+    }
+    this.goal = Math.max(0, from - 1);
+    this.jumps += 1;
+    this.changed();
+  }
+
+  /** Shows the end. */
+  end(): void {
+    this.goal = undefined;
+    this.jumps += 1;
     this.changed();
   }
 

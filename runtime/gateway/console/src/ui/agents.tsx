@@ -105,15 +105,15 @@ function Plot(props: { label: string; samples: Sample[]; value: (sample: Sample)
   const most = props.samples.reduce((high, sample) => Math.max(high, value(sample)), 0);
   const last = props.samples[props.samples.length - 1];
   const line = points(props.samples, value, WIDTH, HEIGHT, most || 1);
-  const minutes = last && props.samples[0] ? (last.at - props.samples[0].at) / 1000 : 0;
+  const span = last && props.samples[0] ? last.at - props.samples[0].at : 0;
   return (
     <figure class="plot">
       <figcaption>
         <span>{label}</span>
         <strong>{last ? show(value(last)) : "–"}</strong>
-        <span class="dim">most {show(most)}</span>
+        <span class="dim">most {show(most)} in {duration(span)}</span>
       </figcaption>
-      <svg viewBox={`0 -2 ${WIDTH} ${HEIGHT + 4}`} preserveAspectRatio="none" role="img" aria-label={`${label}: now ${last ? show(value(last)) : "unknown"}, at most ${show(most)} in ${duration(minutes * 1000)}`}>
+      <svg viewBox={`0 -2 ${WIDTH} ${HEIGHT + 4}`} preserveAspectRatio="none" role="img" aria-label={`${label}: now ${last ? show(value(last)) : "unknown"}, at most ${show(most)} in ${duration(span)}`}>
         <path class="base" d={`M0 ${HEIGHT}H${WIDTH}`} />
         {line !== "" && <polygon points={`0,${HEIGHT} ${line} ${WIDTH},${HEIGHT}`} />}
         {line !== "" && <polyline points={line} />}

@@ -75,6 +75,7 @@ export function Composer(): JSX.Element {
     if (files.some((file) => file.state === "loading")) return fail("a file is still on its way");
     if (text.trim() === "" && ready.length === 0) return;
     if (store.outbox.full) return fail("too many inputs wait");
+    store.end();
     store.outbox.add(text, ready.map((file) => file.sha256), ready.map((file) => file.name), steers ? running : "");
     write("");
     setFiles([]);

@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "../core/api.ts";
 import { visible } from "../core/safe.ts";
 import { choices, str } from "../core/types.ts";
@@ -20,6 +20,8 @@ export function CreateDialog({ close }: { close: () => void }): JSX.Element {
   const [message, write] = useState("");
   const [fault, fail] = useState("");
   const [busy, work] = useState(false);
+  // What was made already is not made twice when the message has to go again.
+  const made = useRef({ id: "", message: crypto.randomUUID() });
 
   useEffect(() => {
     api.agents().then(
@@ -34,6 +36,7 @@ export function CreateDialog({ close }: { close: () => void }): JSX.Element {
   const chosen = agents.find((each) => str(each.id) === (agent || first));
   const create = async (event: Event): Promise<void> => {
     event.preventDefault();
+    if (busy) return;
     work(true);
     fail("");
     const options: { [name: string]: string } = {};
@@ -42,8 +45,9 @@ export function CreateDialog({ close }: { close: () => void }): JSX.Element {
     if (effort !== "") options.reasoning_effort = effort;
     if (title.trim() !== "") options.title = title.trim();
     try {
-      const id = await api.create(agent, options);
-      if (message.trim() !== "") await api.input(id, crypto.randomUUID(), { content: message });
+      made.current.id ||= await api.create(agent, options);
+      const { id, message: key } = made.current;
+      if (message.trim() !== "") await api.input(id, key, { content: message });
       close();
       location.hash = sessionHref(id);
     } catch (error) {

@@ -30,28 +30,38 @@ export function useChanges(store: { subscribe(listener: () => void): () => void 
   useEffect(() => store?.subscribe(() => again(undefined as never)), [store]);
 }
 
-/** Calls at once and then each `ms`, seldom while the page is hidden; never two at a time. */
+/** Calls at once, each `ms` and when something is known to have changed; seldom while the page is hidden; never two at a time. */
 export function usePoll(call: () => Promise<void>, ms: number, keys: unknown[]): void {
   const latest = useRef(call);
   latest.current = call;
   useEffect(() => {
     let timer = 0;
     let stopped = false;
+    let busy = false;
+    let again = false;
     const run = async (): Promise<void> => {
-      await latest.current().catch(() => undefined);
+      busy = true;
+      do {
+        again = false;
+        await latest.current().catch(() => undefined);
+      } while (again && !stopped);
+      busy = false;
       if (!stopped) timer = window.setTimeout(run, document.hidden ? Math.max(ms, 15_000) : ms);
     };
     void run();
     const seen = (): void => {
       if (document.hidden) return;
+      again = true;
       clearTimeout(timer);
-      void run();
+      if (!busy) void run();
     };
     document.addEventListener("visibilitychange", seen);
+    addEventListener("console:refresh", seen);
     return () => {
       stopped = true;
       clearTimeout(timer);
       document.removeEventListener("visibilitychange", seen);
+      removeEventListener("console:refresh", seen);
     };
   }, keys);
 }

@@ -115,6 +115,7 @@ function Permission({ row }: { row: PermissionRow }): JSX.Element {
   const { me } = useShell();
   const { busy, fault, send } = useAnswer(row);
   const [message, say] = useState("");
+  const [more, showMore] = useState(false);
   const may = me?.scope !== "observe";
   const [choice, choose] = useState("");
   const known = row.options.filter((option) => Object.hasOwn(KINDS, option.kind));
@@ -165,15 +166,16 @@ function Permission({ row }: { row: PermissionRow }): JSX.Element {
           {!known.some((option) => option.kind.startsWith("reject")) && (
             <button type="button" class="deny" disabled={busy} onClick={() => deny(false, choice)}>Deny</button>
           )}
-          <input
+          <button type="button" class="quiet" aria-expanded={more} onClick={() => showMore(!more)}>More</button>
+          {more && <input
             type="text"
             value={message}
             maxLength={4000}
             placeholder="With a denial: what to tell the agent"
             aria-label="What to tell the agent with a denial"
             onInput={(event) => say(event.currentTarget.value)}
-          />
-          <button type="button" class="quiet" disabled={busy} onClick={() => deny(true, "")}>Deny and end the turn</button>
+          />}
+          {more && <button type="button" disabled={busy} onClick={() => deny(true, "")}>Deny and end the turn</button>}
         </div>
       ) : (
         <p class="dim">This token may only read.</p>

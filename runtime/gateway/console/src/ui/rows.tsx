@@ -5,10 +5,11 @@ import { markdown } from "../core/markdown.ts";
 import type { EndRow, InputRow, NoteRow, PlanRow, Row, TextRow, ToolRow } from "../core/rows.ts";
 import { visible } from "../core/safe.ts";
 import { num, obj, str } from "../core/types.ts";
-import { State } from "./bits.tsx";
+import { Copy, State } from "./bits.tsx";
 import { Changes } from "./changes.tsx";
 import { File } from "./files.tsx";
 import { Folded } from "./fold.tsx";
+import { useSession } from "./hooks.ts";
 import { Request } from "./requests.tsx";
 import { Ansi, Output, Value, blocksOf } from "./text.tsx";
 
@@ -148,10 +149,16 @@ function Plan({ row }: { row: PlanRow }): JSX.Element {
   );
 }
 
+/** What the agent itself answered in a turn, as it wrote it. */
+function answer(rows: Row[], turn: string): string {
+  return rows.map((row) => (row.kind === "text" && row.turn === turn && row.depth === 0 ? `${row.continues ? "" : "\n\n"}${row.text}` : "")).join("").trim();
+}
+
 /** How a turn ends; a status that is not known has no colour, and a class is never an agent's word. */
 const ENDS = { completed: 1, stopped: 1, failed: 1, refused: 1, limit: 1 };
 
 function End({ row }: { row: EndRow }): JSX.Element {
+  const store = useSession();
   const { usage } = row;
   const tokens = [num(usage.input_tokens), num(usage.output_tokens)];
   const facts = [
@@ -168,6 +175,7 @@ function End({ row }: { row: EndRow }): JSX.Element {
         {row.reason !== "" && row.reason !== row.status && <span class="dim">{visible(row.reason)}</span>}
         <span class="dim">{facts.join(" · ")}</span>
         <time class="dim">{clock(row.time)}</time>
+        {row.turn !== "" && <Copy label="Copy the answer" text={() => answer(store.fold.rows, row.turn)} />}
       </p>
       {row.message !== "" && (
         <div class="fault">{row.category !== "" && <strong>{visible(row.category)} </strong>}<Output text={row.message} label="Error" /></div>

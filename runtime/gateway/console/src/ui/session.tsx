@@ -44,6 +44,9 @@ function Session({ store }: { store: SessionStore }): JSX.Element {
     return () => removeEventListener("console:wire", toggle);
   }, []);
   useEffect(() => {
+    dispatchEvent(new Event("console:refresh"));
+  }, [store.state, title]);
+  useEffect(() => {
     document.title = `${waiting.length > 0 ? `(${waiting.length}) ` : ""}${title} · trunkline`;
   }, [title, waiting.length]);
 
@@ -80,6 +83,8 @@ function Session({ store }: { store: SessionStore }): JSX.Element {
             rows={fold.rows}
             generation={store.generation}
             turned={store.turned}
+            jumps={store.jumps}
+            goal={store.goal}
             busy={store.catchingUp}
           />
           {waiting.length > 0 && (
@@ -103,7 +108,8 @@ function Session({ store }: { store: SessionStore }): JSX.Element {
 
 function Connection({ store }: { store: SessionStore }): JSX.Element | null {
   const [now, tick] = useState(0);
-  const waits = store.phase === "waiting";
+  // The stream of a closed session ends by itself.
+  const waits = store.phase === "waiting" && !store.fold.closed;
   useEffect(() => {
     if (!waits) return;
     const timer = setInterval(() => tick(Date.now()), 250);

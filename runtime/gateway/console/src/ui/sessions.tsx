@@ -21,13 +21,16 @@ export function Sessions({ current, create }: { current: string; create: () => v
   const [loaded, load] = useState(false);
   const asked = useRef(0);
 
+  // `agent:NAME` in the search is the agent's id.
+  const agent = /(?:^|\s)agent:(\S*)/.exec(text)?.[1] ?? "";
+  const words = text.replace(/(^|\s)agent:\S*/, " ").trim();
   usePoll(async () => {
     const mine = ++asked.current;
     try {
       const found = new Map<string, ListedSession>();
       let cursor = "";
       for (let page = 0; page < pages; page += 1) {
-        const answer = await api.sessions({ text: text.trim(), state, agent: "", ...(cursor !== "" ? { cursor } : {}) });
+        const answer = await api.sessions({ text: words, state, agent, ...(cursor !== "" ? { cursor } : {}) });
         for (const each of answer.sessions) if (!found.has(each.id)) found.set(each.id, each);
         cursor = answer.next;
         if (cursor === "") break;

@@ -23,6 +23,9 @@ interface Props {
   generation: number;
   /** How often a fold of a row was turned, by its key. */
   turned: Map<number, number>;
+  /** Grows when the reader wants to be at the row `goal`, or without one at the end. */
+  jumps: number;
+  goal: number | undefined;
   busy: boolean;
 }
 
@@ -62,6 +65,7 @@ export class Transcript extends Component<Props, { pinned: boolean }> {
       this.anchor = { index: 0, delta: 0 };
       this.setState({ pinned: true });
     }
+    if (before.jumps !== this.props.jumps) this.jump();
     if (before !== this.props) this.rounds = 0;
     this.settle();
   }
@@ -135,10 +139,20 @@ export class Transcript extends Component<Props, { pinned: boolean }> {
     else this.again();
   };
 
+  private jump(): void {
+    const { goal } = this.props;
+    if (goal !== undefined) {
+      this.anchor = { index: goal, delta: -8 };
+      this.lastTop = Math.max(0, this.heights.offset(goal) - 8);
+      this.seen = this.props.rows.length;
+    }
+    this.setState({ pinned: goal === undefined });
+  }
+
   private end = (): void => this.setState({ pinned: true });
 
   override render(): JSX.Element {
-    const { rows, turned, busy } = this.props;
+    const { rows, turned, busy, goal } = this.props;
     this.sync();
     const { pinned } = this.state;
     const { from, to } = this.range();
@@ -149,7 +163,7 @@ export class Transcript extends Component<Props, { pinned: boolean }> {
         <div class="scroller" ref={this.scroller} onScroll={this.scrolled} tabIndex={0} aria-label="Transcript" role="region">
           <div class="rows" ref={this.inner} role="feed" aria-busy={busy} aria-label="Entries">
             {rows.slice(from, to).map((row, at) => (
-              <article key={row.key} aria-posinset={from + at + 1} aria-setsize={rows.length} aria-label={row.kind} tabIndex={-1}>
+              <article key={row.key} class={from + at === goal ? "goal" : ""} aria-posinset={from + at + 1} aria-setsize={rows.length} aria-label={row.kind} tabIndex={-1}>
                 <RowView row={row} version={row.version} turned={turned.get(row.key) ?? 0} />
               </article>
             ))}

@@ -134,6 +134,7 @@ function family(type: string): string {
 }
 
 function Detail({ line, close }: { line: WireLine; close: () => void }): JSX.Element {
+  const store = useSession();
   const [shown, show] = useState(FIRST);
   useEffect(() => show(FIRST), [line]);
   let text = line.raw;
@@ -147,6 +148,11 @@ function Detail({ line, close }: { line: WireLine; close: () => void }): JSX.Ele
       <header>
         <strong>{line.seq || "no number"}</strong> <span class="dim">{line.time}</span>
         <Copy text={() => line.raw} label="Copy this entry" />
+        {line.seq > 0 && <button type="button" class="quiet small" onClick={() => {
+          store.show(line.seq);
+          // In a narrow page the wire stands in the transcript's place.
+          if (innerWidth < 1100) dispatchEvent(new Event("console:wire"));
+        }}>Show</button>}
         <button type="button" class="quiet small" onClick={close}>Close</button>
       </header>
       <pre tabIndex={0} aria-label="The entry"><code>{visible(text.slice(0, shown))}</code></pre>
