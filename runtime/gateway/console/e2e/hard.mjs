@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { fill } from "../mock/agent.mjs";
+import { fill, run } from "../mock/agent.mjs";
 import { start } from "../mock/main.mjs";
 import { XSS } from "../mock/material.mjs";
 import { fresh } from "./basic.mjs";
@@ -47,6 +47,38 @@ export const flows = {
       const text = await wholeText(page);
       assert.equal(text.split("word4 word5").length, 2);
       assert.equal(text.split("the host ended while this turn ran").length, 2);
+      await clean(page, wrong);
+    },
+  },
+  "a-hidden-page-sleeps": {
+    mock: true,
+    async run(it) {
+      const { page, wrong } = await open(it, await fresh(it, "Hidden"));
+      await page.waitForSelector(".composer");
+      await page.clock.install();
+      const session = it.place.world.sessions.get("Hidden");
+      const hide = (hidden) => page.evaluate((now) => {
+        Object.defineProperty(document, "hidden", { value: now, configurable: true });
+        document.dispatchEvent(new Event("visibilitychange"));
+      }, hidden);
+      const listeners = async (count) => {
+        for (let at = 0; at < 50 && session.listeners.size !== count; at += 1) await new Promise((done) => setTimeout(done, 20));
+        assert.equal(session.listeners.size, count);
+      };
+      await hide(true);
+      await page.clock.runFor(5_000);
+      await listeners(1);
+      await page.clock.runFor(6_000);
+      await listeners(0);
+      void run(session, { turn: "t-9", content: "ask" }, 5);
+      await page.clock.runFor(16_000);
+      await page.waitForFunction(() => document.title.startsWith("(1)"));
+      await listeners(0);
+      await hide(false);
+      await page.clock.runFor(1_000);
+      await listeners(1);
+      await page.clock.resume();
+      await page.locator(".waiting").waitFor();
       await clean(page, wrong);
     },
   },

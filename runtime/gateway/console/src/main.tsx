@@ -47,7 +47,13 @@ function App(): JSX.Element {
       />
     );
   }
-  return <Shell key={token} api={api} out={() => out("")} />;
+  const leave = (): void => {
+    // Drafts and what was not sent are of the one who leaves; pictures and samples go with the page.
+    for (const key of Object.keys(sessionStorage)) if (key.startsWith("trunkline.")) sessionStorage.removeItem(key);
+    location.replace("/");
+    location.reload();
+  };
+  return <Shell key={token} api={api} out={leave} />;
 }
 
 function Shell({ api, out }: { api: Api; out: () => void }): JSX.Element {

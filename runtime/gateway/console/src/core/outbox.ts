@@ -1,6 +1,7 @@
 /** Inputs that were sent and that the journal does not show yet. They outlive a reload, and go again under their id. */
 
 import { Problem } from "./api.ts";
+import { freshId } from "./id.ts";
 import { list, obj, str } from "./types.ts";
 
 export interface Sent {
@@ -59,7 +60,7 @@ export class Outbox {
 
   add(content: string, files: string[], names: string[], steer: string): void {
     if (this.full) return;
-    this.sent.push({ id: crypto.randomUUID(), content, files, names, steer, state: "sending", detail: "" });
+    this.sent.push({ id: freshId(), content, files, names, steer, state: "sending", detail: "" });
     this.save();
     void this.flush();
   }

@@ -6,7 +6,7 @@ import { Fold } from "./fold.ts";
 import { Outbox } from "./outbox.ts";
 import type { Connection, Line, Phase } from "./stream.ts";
 import { follow } from "./stream.ts";
-import { num, str } from "./types.ts";
+import { list, num, str } from "./types.ts";
 import type { Obj } from "./types.ts";
 import { Wire } from "./wire.ts";
 
@@ -14,6 +14,10 @@ import { Wire } from "./wire.ts";
 const WINDOW = 100_000;
 /** Entries that a page folds before it begins anew with the last `WINDOW`. */
 const MOST = 300_000;
+/** How long a page is hidden before it gives its stream back: a browser has six connections for all of its pages. */
+const HIDDEN = 10_000;
+/** How often such a page asks whether an answer is needed. */
+const GLANCE = 15_000;
 /** How long entries are folded before the page may draw, in milliseconds. */
 const SLICE = 10;
 
@@ -43,10 +47,41 @@ export class SessionStore {
   private listeners = new Set<() => void>();
   private scheduled = false;
   private drawn = 0;
+  private hiddenTimer = 0;
 
   constructor(readonly api: Api, readonly id: string) {
     this.outbox = new Outbox(api, id, () => this.changed());
+    document.addEventListener("visibilitychange", this.seen);
+    this.seen();
     void this.run(this.life.signal);
+  }
+
+  private seen = (): void => {
+    clearTimeout(this.hiddenTimer);
+    if (document.hidden) this.hiddenTimer = window.setTimeout(this.sleep, HIDDEN);
+    else if (this.phase === "asleep") {
+      this.life = new AbortController();
+      void this.run(this.life.signal);
+    }
+  };
+
+  /** Leaves the stream, and looks now and then until the page is seen again. */
+  private sleep = (): void => {
+    if (this.phase === "ended" || this.phase === "failed") return;
+    this.life.abort();
+    this.phase = "asleep";
+    const glance = async (): Promise<void> => {
+      await this.api.show(this.id).then((attached) => (this.attached = attached), () => undefined);
+      if (this.phase !== "asleep" || !document.hidden) return;
+      this.changed();
+      this.hiddenTimer = window.setTimeout(glance, GLANCE);
+    };
+    void glance();
+  };
+
+  /** How many requests wait for an answer. */
+  get waiting(): number {
+    return this.phase === "asleep" ? list(this.attached.requests).length : this.fold.pending.size;
   }
 
   private run(signal: AbortSignal): Promise<void> {
@@ -63,7 +98,7 @@ export class SessionStore {
           if (phase === "live") this.outbox.again();
           this.changed();
         },
-        sleep,
+        sleep: pause,
         random: Math.random,
         reset: () => this.reset(),
       },
@@ -207,6 +242,9 @@ export class SessionStore {
   }
 
   dispose(): void {
+    document.removeEventListener("visibilitychange", this.seen);
+    clearTimeout(this.hiddenTimer);
+    this.phase = "ended";
     this.life.abort();
     this.listeners.clear();
   }
@@ -224,7 +262,7 @@ function turn(): Promise<void> {
   });
 }
 
-function sleep(ms: number, signal: AbortSignal): Promise<void> {
+function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const stop = (): void => {
       clearTimeout(timer);

@@ -3,7 +3,7 @@
 import { SseParser } from "./sse.ts";
 import type { Entry } from "./types.ts";
 
-export type Phase = "connecting" | "live" | "waiting" | "ended" | "failed";
+export type Phase = "connecting" | "live" | "waiting" | "ended" | "failed" | "asleep";
 
 export interface Connection {
   /** The HTTP status; 200 has a body. */

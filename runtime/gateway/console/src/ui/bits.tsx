@@ -43,11 +43,26 @@ export function State({ state, quiet = false }: { state: string; quiet?: boolean
   );
 }
 
+/** Where the page came by plain HTTP from another machine, there is no clipboard but this way. */
+function copyOld(text: string): boolean {
+  const before = document.activeElement;
+  const area = document.createElement("textarea");
+  area.value = text;
+  area.className = "hidden";
+  document.body.append(area);
+  area.select();
+  const done = document.execCommand("copy");
+  area.remove();
+  if (before instanceof HTMLElement) before.focus();
+  return done;
+}
+
 export function Copy({ text, label = "Copy" }: { text: () => string; label?: string }): JSX.Element {
   const [done, set] = useState(false);
   const copy = async (): Promise<void> => {
     try {
-      await navigator.clipboard.writeText(text());
+      if (navigator.clipboard) await navigator.clipboard.writeText(text());
+      else if (!copyOld(text())) return;
       set(true);
       setTimeout(() => set(false), 1500);
     } catch {

@@ -162,7 +162,8 @@ export function Composer(): JSX.Element {
           onInput={(event) => write(event.currentTarget.value)}
           onPaste={(event) => {
             const pasted = event.clipboardData?.files;
-            if (!pasted || pasted.length === 0) return;
+            // Text that a word processor copies comes with a picture of itself.
+            if (!pasted || pasted.length === 0 || event.clipboardData?.types.includes("text/plain")) return;
             event.preventDefault();
             attach(pasted);
           }}

@@ -1,6 +1,7 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "../core/api.ts";
+import { freshId } from "../core/id.ts";
 import { visible } from "../core/safe.ts";
 import { choices, str } from "../core/types.ts";
 import type { Obj } from "../core/types.ts";
@@ -21,7 +22,7 @@ export function CreateDialog({ close }: { close: () => void }): JSX.Element {
   const [fault, fail] = useState("");
   const [busy, work] = useState(false);
   // What was made already is not made twice when the message has to go again.
-  const made = useRef({ id: "", message: crypto.randomUUID() });
+  const made = useRef({ id: "", message: freshId() });
 
   useEffect(() => {
     api.agents().then(

@@ -9,7 +9,7 @@ import { Fault } from "./bits.tsx";
 import { Changes } from "./changes.tsx";
 import { Folded } from "./fold.tsx";
 import { useSession, useShell } from "./hooks.ts";
-import { Value, visibleJson } from "./text.tsx";
+import { Value, jsonText } from "./text.tsx";
 
 /** How a request ended, who answered and when. */
 export function decisionText(decision: Decision, row: RequestRow): string {
@@ -71,7 +71,7 @@ function Values({ row, decision }: { row: QuestionRow; decision: Decision }): JS
       {row.fields.filter((field) => Object.hasOwn(decision.values, field.id)).map((field) => {
         const value = decision.values[field.id];
         const secret = field.kind === "secret" || obj(value).redacted === true;
-        return [<dt>{visible(field.label)}</dt>, <dd>{secret ? "•••" : visibleJson(value)}</dd>];
+        return [<dt>{visible(field.label)}</dt>, <dd>{secret ? "•••" : visible(jsonText(value).slice(0, 4000))}</dd>];
       })}
     </dl>
   );
@@ -185,27 +185,29 @@ function Permission({ row }: { row: PermissionRow }): JSX.Element {
   );
 }
 
+/** The ids of fields are an agent's words, such as `constructor`. */
+const own = (values: { [id: string]: Json }, id: string): Json | undefined => (Object.hasOwn(values, id) ? values[id] : undefined);
+
 function Question({ row }: { row: QuestionRow }): JSX.Element {
   const { me } = useShell();
   const { busy, fault, send, fail } = useAnswer(row);
   const [values, set] = useState<{ [id: string]: Json }>(() => {
-    const first: { [id: string]: Json } = {};
-    for (const field of row.fields) if (field.initial !== undefined && field.initial !== null) first[field.id] = field.initial;
-    return first;
+    const known = row.fields.filter((field) => field.initial !== undefined && field.initial !== null);
+    return Object.fromEntries(known.map((field) => [field.id, field.initial as Json]));
   });
   const submit = (event: Event): void => {
     event.preventDefault();
-    const answers: { [id: string]: Json } = {};
+    const answers = new Map<string, Json>();
     for (const field of row.fields) {
-      const value = values[field.id];
+      const value = own(values, field.id);
       if (field.kind === "number" && typeof value === "string" && value.trim() !== "") {
         const number = Number(value.trim().replace(",", "."));
         if (!Number.isFinite(number)) return fail(`${visible(field.label)} is not a number`);
-        answers[field.id] = number;
-      } else if (value !== undefined && value !== "") answers[field.id] = value;
-      else if (field.kind === "boolean") answers[field.id] = false;
+        answers.set(field.id, number);
+      } else if (value !== undefined && value !== "") answers.set(field.id, value);
+      else if (field.kind === "boolean") answers.set(field.id, false);
     }
-    void send({ values: answers });
+    void send({ values: Object.fromEntries(answers) });
   };
   return (
     <section class="waiting" aria-label="Question" data-request={row.request}>
@@ -219,7 +221,7 @@ function Question({ row }: { row: QuestionRow }): JSX.Element {
       ) : (
         <form onSubmit={submit} autocomplete="off">
           {row.fields.map((field) => (
-            <FieldInput field={field} value={values[field.id]} set={(value) => set({ ...values, [field.id]: value })} name={`${row.key}`} />
+            <FieldInput field={field} value={own(values, field.id)} set={(value) => set({ ...values, [field.id]: value })} name={`${row.key}`} />
           ))}
           <div class="actions">
             <button type="submit" class="allow" disabled={busy}>Answer</button>

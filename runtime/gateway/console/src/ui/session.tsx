@@ -47,8 +47,8 @@ function Session({ store }: { store: SessionStore }): JSX.Element {
     dispatchEvent(new Event("console:refresh"));
   }, [store.state, title]);
   useEffect(() => {
-    document.title = `${waiting.length > 0 ? `(${waiting.length}) ` : ""}${title} · trunkline`;
-  }, [title, waiting.length]);
+    document.title = `${store.waiting > 0 ? `(${store.waiting}) ` : ""}${title} · trunkline`;
+  }, [title, store.waiting]);
 
   return (
     <section class={`session ${wire ? "with-wire" : ""}`} aria-label={`Session ${title}`}>

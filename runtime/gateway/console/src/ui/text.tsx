@@ -1,5 +1,5 @@
 import type { ComponentChildren, JSX, VNode } from "preact";
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { ansi } from "../core/ansi.ts";
 import { linkTarget, visible } from "../core/safe.ts";
 import type { Block } from "../core/markdown.ts";
@@ -108,8 +108,11 @@ export function Ansi({ text }: { text: string }): VNode {
   );
 }
 
-/** Text of a terminal, in a box that scrolls; of a long one the begin, or the end, until more is asked for. */
-export function Output({ text, end = false, label }: { text: string; end?: boolean; label: string }): JSX.Element {
+/**
+ * Text of a terminal, in a box that scrolls; of a long one the begin, or the end, until more is asked for. `strict` makes
+ * characters visible that hide or turn others.
+ */
+export function Output({ text, end = false, strict = false, label }: { text: string; end?: boolean; strict?: boolean; label: string }): JSX.Element {
   const [shown, show] = useState(FIRST);
   const over = text.length - shown;
   const part = over <= 0 ? text : end ? text.slice(-shown) : text.slice(0, shown);
@@ -121,18 +124,18 @@ export function Output({ text, end = false, label }: { text: string; end?: boole
   return (
     <div class="output">
       {end && more}
-      <pre tabIndex={0} aria-label={label}><Ansi text={part} /></pre>
+      <pre tabIndex={0} aria-label={label}><Ansi text={strict ? visible(part) : part} /></pre>
       {!end && more}
     </div>
   );
 }
 
-/** A value as JSON; a text, or an object of one text, as that text. */
+/** A value as JSON; a text as that text. */
 export function Value({ value, label }: { value: Json | undefined; label: string }): JSX.Element {
-  return <Output text={visibleJson(value)} label={label} />;
+  const text = useMemo(() => jsonText(value), [value]);
+  return <Output text={text} strict label={label} />;
 }
 
-export function visibleJson(value: Json | undefined): string {
-  if (typeof value === "string") return visible(value);
-  return visible(JSON.stringify(value, null, 2) ?? "");
+export function jsonText(value: Json | undefined): string {
+  return typeof value === "string" ? value : (JSON.stringify(value, null, 2) ?? "");
 }
