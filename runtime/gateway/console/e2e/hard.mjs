@@ -24,6 +24,12 @@ async function longest(page) {
   return page.evaluate(() => Math.round(Math.max(0, ...window.tasks)));
 }
 
+/** Elements of the page that no text may bring into it. */
+function strangers() {
+  const names = "script, iframe, object, embed, style, video, audio, math, base, meta[http-equiv], .rows svg:not(.icon), .rows img:not([src^='blob:'])";
+  return [...document.querySelectorAll(names)].map((element) => element.outerHTML).filter((html) => !html.includes("/app.js"));
+}
+
 export const flows = {
   "daemon-restarts": {
     mock: true,
@@ -247,8 +253,23 @@ export const flows = {
         }
         for (const line of document.querySelectorAll(".wire .entry")) line.click();
       });
-      const foreign = await page.evaluate(() => [...document.querySelectorAll("script, iframe, object, embed, style, video, audio, math, base, meta[http-equiv], .rows svg:not(.icon), .rows img:not([src^='blob:'])")].map((element) => element.outerHTML).filter((html) => !html.includes("/app.js")));
-      assert.deepEqual(foreign, []);
+      assert.deepEqual(await page.evaluate(strangers), []);
+      // And as names of sessions, agents and days.
+      const { world } = it.place;
+      for (const text of XSS.slice(0, 60)) Object.assign(world.open(text, text, text), { cwd: text });
+      world.hostile = XSS.slice(60);
+      for (const view of ["sessions", "agents", "usage"]) {
+        await page.evaluate((name) => {
+          location.hash = `#/${name}`;
+        }, view);
+        await page.waitForTimeout(600);
+        await page.evaluate(() => document.querySelectorAll("details").forEach((each) => (each.open = true)));
+        assert.deepEqual(await page.evaluate(strangers), [], view);
+      }
+      await page.evaluate(() => document.activeElement.blur());
+      await page.keyboard.press("n");
+      await page.waitForFunction(() => document.querySelectorAll("dialog option").length > 100);
+      assert.deepEqual(await page.evaluate(strangers), []);
       assert.equal(context.pages().length, 1);
       await clean(page, wrong);
       return `${XSS.length} payloads`;

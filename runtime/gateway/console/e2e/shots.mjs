@@ -8,6 +8,7 @@ const mock = await daemon({ pace: 5 });
 const { world } = mock;
 for (const title of ["Why is the build slow on two cores?", "Release notes for 0.2", "A title that is so long that it does not fit into the list at the side of the page"]) world.open("reviewer", title);
 const main = world.open("coder", "Mend the parser", "main");
+const other = world.open("coder", "Deploy it", "other");
 fill(world.open("coder", "Long", "long"), 3000);
 const browser = await launch();
 const settle = (page) => page.waitForTimeout(400);
@@ -52,6 +53,16 @@ for (const [name, scheme, width, height] of [["light", "light", 1600, 1000], ["d
   await settle(page);
   await shot("new");
   await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "Settings of the session" }).click();
+  await settle(page);
+  await shot("settings");
+  await page.keyboard.press("Escape");
+  await page.evaluate(() => { location.hash = "#/sessions/other"; });
+  await page.waitForSelector(".composer");
+  if (other.entries.length < 5) await send(page, "question");
+  await page.locator(".waiting").waitFor();
+  await settle(page);
+  await shot("question");
   for (const view of ["sessions", "agents", "usage"]) {
     await page.evaluate((hash) => { location.hash = hash; }, `#/${view}`);
     await page.waitForTimeout(view === "agents" ? 4500 : 500);

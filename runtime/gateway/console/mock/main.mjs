@@ -74,7 +74,7 @@ async function handle(world, request, response, pace, open) {
   if (request.headers.authorization !== `Bearer ${world.token}`) return problem(response, 401, "the token is not known");
   if (area === "me") return json(response, 200, { scope: "control", agents: null, sees_all: false, version: "0.1.0", name: "mock" });
   if (area === "agents") return json(response, 200, agents(world));
-  if (area === "usage") return json(response, 200, { days: usage(Number(url.searchParams.get("days") ?? 30)) });
+  if (area === "usage") return json(response, 200, { days: usage(world, Number(url.searchParams.get("days") ?? 30)) });
   if (area !== "sessions") return problem(response, 404, "there is no such path");
   if (id === undefined) return sessions(world, url, method, request, response);
   const session = world.sessions.get(id);
@@ -197,9 +197,14 @@ function agents(world) {
   const t = (Date.now() - world.started) / 1000;
   const turns = [...world.sessions.values()].filter((each) => each.running !== "").length;
   const rate = Math.max(0, Math.round(40 + 30 * Math.sin(t / 7) + 8 * Math.sin(t * 1.7)));
+  const hostile = world.hostile.map((text) => ({
+    id: text, name: text, profile: text, description: text, state: text, models: [{ id: text, label: text }],
+    health: { severity: text, verdict: text, liveness: text, last_end: text, counters: { [text]: 1 }, stderr: `\u001b[31m${text}` },
+  }));
   return {
     default: "coder",
     agents: [
+      ...hostile,
       { id: "coder", name: "Coder", profile: "external", description: "Writes and repairs code", models: [{ id: "large-2", label: "Large 2" }, { id: "small-1", label: "Small 1" }], state: "running",
         health: { severity: "ok", verdict: "it works", liveness: "answering", pid: 4242, age_ms: Math.round(t * 1000) + 60_000, silent_ms: 200, sessions: world.sessions.size, turns, requests: 0, queued_bytes: 0, lines_rate: rate, bytes_in_rate: rate * 180, bytes_out_rate: 420, counters: { restarts: 1, noise: 0 }, stderr: "ready\n\u001b[33mwarning\u001b[0m: cache is cold\n" } },
       { id: "reviewer", name: "Reviewer", profile: "claude_code", description: "Reads what others wrote", state: "running",
@@ -209,8 +214,8 @@ function agents(world) {
   };
 }
 
-function usage(days) {
-  const rows = [];
+function usage(world, days) {
+  const rows = world.hostile.map((text) => ({ date: text, agent: text, cost_usd: 1, turns: 1 }));
   for (let day = days - 1; day >= 0; day -= 1) {
     const date = new Date(Date.now() - day * 86_400_000).toISOString().slice(0, 10);
     for (const [at, agent] of ["coder", "reviewer"].entries()) {

@@ -61,7 +61,7 @@ export class Session {
 
 export class World {
   constructor(token = "tlk_mock") {
-    Object.assign(this, { token, epoch: 1, sessions: new Map(), codes: new Map(), next: 1, started: Date.now() });
+    Object.assign(this, { token, epoch: 1, sessions: new Map(), codes: new Map(), next: 1, started: Date.now(), hostile: [] });
   }
 
   open(agent, title, id = `s-${this.next++}`) {

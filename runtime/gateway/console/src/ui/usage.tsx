@@ -78,7 +78,7 @@ function Bars(props: { rows: Day[]; dates: string[]; agents: string[]; value: (d
   return (
     <figure class="bars">
       <figcaption><strong>{show(total)}</strong> <span class="dim">in all, at most {show(most)} a day</span></figcaption>
-      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT + 18}`} role="img" aria-label={`${show(total)} in ${dates.length} days, at most ${show(most)} a day`}>
+      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={`${show(total)} in ${dates.length} days, at most ${show(most)} a day`}>
         <path class="base" d={`M0 ${HEIGHT}H${WIDTH}`} />
         {dates.map((date, at) => {
           let y = HEIGHT;
@@ -89,15 +89,13 @@ function Bars(props: { rows: Day[]; dates: string[]; agents: string[]; value: (d
                 const row = rows.find((each) => each.date === date && each.agent === agent);
                 const height = row && most > 0 ? (value(row) / most) * (HEIGHT - 8) : 0;
                 y -= height;
-                return height > 0 ? <rect class={`series-${series % 6}`} x={at * step + step * 0.12} y={y} width={step * 0.76} height={height} rx="1.5" /> : null;
+                return height > 0 ? <rect class={`series-${series % 6}`} x={at * step + step * 0.12} y={y} width={step * 0.76} height={height} /> : null;
               })}
-              {(at === 0 || at === dates.length - 1) && (
-                <text x={at === 0 ? 0 : WIDTH} y={HEIGHT + 14} text-anchor={at === 0 ? "start" : "end"}>{visible(date)}</text>
-              )}
             </g>
           );
         })}
       </svg>
+      <p class="dim dates"><span>{visible(dates[0] ?? "")}</span><span>{visible(dates[dates.length - 1] ?? "")}</span></p>
     </figure>
   );
 }
