@@ -22,6 +22,9 @@ interface Style {
 
 const NONE: Style = { bold: false, dim: false, italic: false, under: false, inverse: false, fg: -1, bg: -1 };
 
+/** Pieces of one text; behind the last one no style is kept, since each piece is an element of the page. */
+const MOST_PIECES = 1000;
+
 export function ansi(source: string): Piece[] {
   const text = rewritten(source);
   const pieces: Piece[] = [];
@@ -29,7 +32,7 @@ export function ansi(source: string): Piece[] {
   let from = 0;
   const add = (part: string): void => {
     if (part === "") return;
-    const named = names(style);
+    const named = pieces.length < MOST_PIECES ? names(style) : "";
     const last = pieces[pieces.length - 1];
     if (last && last.style === named) last.text += part;
     else pieces.push({ text: part, style: named });

@@ -42,6 +42,9 @@ export function backoff(tries: number, random: number): number {
   return Math.round(whole / 2 + (whole / 2) * random);
 }
 
+/** Bytes that are read in one go. */
+const PIECE = 64 * 1024;
+
 /** A silence after which the connection counts as lost: heartbeats come every 15 s. */
 export const SILENCE = 45_000;
 
@@ -111,18 +114,26 @@ async function read(
     }
     const chunk = await next;
     if (chunk.done) return "the stream ended";
-    const found: Line[] = [];
-    const skipped = parser.skipped;
-    for (const event of parser.push(chunk.value)) {
-      const entry = entryOf(event.data);
-      if (entry) found.push({ entry, raw: event.data });
+    // A chunk can hold megabytes: the page may draw between its parts.
+    for (let at = 0; at < chunk.value.length && !attempt.signal.aborted; at += PIECE) {
+      const found = linesOf(parser, chunk.value.subarray(at, at + PIECE));
+      if (found.length > 0) await options.entries(found);
     }
-    if (parser.skipped > skipped) {
-      const entry = { type: "console.skipped", count: parser.skipped - skipped };
-      found.push({ entry, raw: JSON.stringify(entry) });
-    }
-    if (found.length > 0) await options.entries(found);
   }
+}
+
+function linesOf(parser: SseParser, bytes: Uint8Array): Line[] {
+  const found: Line[] = [];
+  const skipped = parser.skipped;
+  for (const event of parser.push(bytes)) {
+    const entry = entryOf(event.data);
+    if (entry) found.push({ entry, raw: event.data });
+  }
+  if (parser.skipped > skipped) {
+    const entry = { type: "console.skipped", count: parser.skipped - skipped };
+    found.push({ entry, raw: JSON.stringify(entry) });
+  }
+  return found;
 }
 
 /** An entry, or nothing where the text is not one. */
