@@ -531,6 +531,13 @@ impl Sessions {
         removed.unwrap_or(Ok(())).map_err(RemoveError::NotStored)
     }
 
+    /// How many sessions have a turn that runs or waits, of those that are in memory.
+    #[must_use]
+    pub fn busy(&self) -> usize {
+        let registry = self.shared.registry();
+        registry.live.values().filter(|handle| handle.shown.get().open_turns > 0).count()
+    }
+
     /// Ends with the host: each session in memory writes what ends, and leaves. Those of the journal stay. The journal
     /// stays this process's until [`Sessions::close`].
     pub async fn finish(&self) {

@@ -1,0 +1,167 @@
+//! The gateway: what all its requests share, and its life.
+
+use std::{
+    fmt,
+    future::Future,
+    io,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use tokio::{net::TcpListener, sync::watch};
+use trunkline_host::Host;
+use trunkline_relay::PrivateSocket;
+use trunkline_sessions::Sessions;
+
+use crate::{
+    accept,
+    handover::Codes,
+    inbox::Inbox,
+    metrics::Metrics,
+    pass::{Pass, Passes},
+    problem::{Answer, Problem},
+    routes,
+    token::TokenFile,
+};
+
+/// What an operator may ask of the daemon around a gateway.
+pub trait Operate: fmt::Debug + Send + Sync {
+    /// Takes the changed configuration.
+    ///
+    /// # Errors
+    /// What is wrong with it. The one before stays.
+    fn reload(&self) -> Result<String, String>;
+
+    /// Begins to end.
+    fn stop(&self);
+}
+
+/// How a gateway presents itself.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The daemon's folder, which is this user's alone.
+    pub state: PathBuf,
+    /// The program's version.
+    pub version: String,
+    /// What a request may name as its host: `127.0.0.1:7457`, `localhost:7457`. Another is refused.
+    pub names: Vec<String>,
+    /// Further origins whose pages may ask: `https://console.example`.
+    pub origins: Vec<String>,
+}
+
+/// What all requests share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) host: Host,
+    pub(crate) sessions: Sessions,
+    pub(crate) passes: Passes,
+    pub(crate) tokens: TokenFile,
+    pub(crate) codes: Codes,
+    pub(crate) inbox: Inbox,
+    pub(crate) metrics: Metrics,
+    pub(crate) operate: Arc<dyn Operate>,
+    pub(crate) options: Options,
+    /// Whether no further input is taken.
+    pub(crate) is_draining: AtomicBool,
+    /// Whether the gateway ends: streams end.
+    pub(crate) ending: watch::Receiver<bool>,
+}
+
+/// Serves sessions over HTTP, and hubs on a socket.
+#[derive(Debug)]
+pub struct Gateway {
+    shared: Arc<Shared>,
+    end: watch::Sender<bool>,
+}
+
+impl Gateway {
+    /// One that serves these sessions. Blocks for the disk.
+    ///
+    /// # Errors
+    /// When its folder cannot be used.
+    pub fn new(
+        host: Host,
+        sessions: Sessions,
+        operate: Arc<dyn Operate>,
+        options: Options,
+    ) -> io::Result<Self> {
+        let tokens = TokenFile::of(&options.state);
+        let (end, ending) = watch::channel(false);
+        let shared = Shared {
+            passes: Passes::new(tokens.clone()),
+            tokens,
+            codes: Codes::default(),
+            inbox: Inbox::open(&options.state)?,
+            metrics: Metrics::new(),
+            host,
+            sessions,
+            operate,
+            options,
+            is_draining: AtomicBool::new(false),
+            ending,
+        };
+        Ok(Self { shared: Arc::new(shared), end })
+    }
+
+    /// Takes no further session and no further input from now on: the daemon ends when what runs has ended.
+    pub fn drain(&self) {
+        self.shared.is_draining.store(true, Ordering::Release);
+    }
+
+    /// Serves until `stop` resolves. Then no further connection is taken, streams end, and what was asked before is
+    /// answered, for 2 s at most. The host and its sessions go on.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops all connections at once.
+    pub async fn serve(&self, network: TcpListener, socket: PrivateSocket, stop: impl Future<Output = ()>) {
+        let shared = &self.shared;
+        let router = routes::router(shared.clone());
+        let served = async {
+            tokio::join!(
+                accept::network(network, router.clone(), shared.ending.clone()),
+                accept::socket(socket, router.clone(), shared.clone(), shared.ending.clone()),
+            )
+        };
+        let stopped = async {
+            stop.await;
+            self.end.send_replace(true);
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            _ = served => {}
+            () = shared.passes.watch() => {}
+            () = stopped => {}
+        }
+    }
+}
+
+impl Shared {
+    /// Whether it takes new work.
+    ///
+    /// # Errors
+    /// That it does not.
+    pub(crate) fn takes_work(&self) -> Answer<()> {
+        match self.is_draining.load(Ordering::Acquire) {
+            true => Err(Problem::unavailable("the daemon ends: it takes no more work")),
+            false => Ok(()),
+        }
+    }
+
+    /// Resolves when the gateway ends.
+    pub(crate) async fn ending(&self) {
+        let mut ending = self.ending.clone();
+        // Gone is ended.
+        let _ = ending.wait_for(|is| *is).await;
+    }
+
+    /// What a session of who asks is found in.
+    pub(crate) fn sessions_for(&self, pass: &Pass) -> Sessions {
+        match pass.visitor() {
+            Some(visitor) => self.sessions.for_visitor(visitor),
+            None => self.sessions.clone(),
+        }
+    }
+}

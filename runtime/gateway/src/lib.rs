@@ -1,0 +1,41 @@
+//! Sessions over HTTP: for browsers, `curl`, and hubs on the other side of a network.
+//!
+//! A [`Gateway`] stands on a [`Host`](trunkline_host::Host) and the [`Sessions`](trunkline_sessions::Sessions) of its
+//! journal, and adds no truth of its own: what a request says goes to a session as a hub's message, and what it reads
+//! are the session's entries. It serves HTTP on TCP, where every request bears a token, and on a socket of this user,
+//! which also takes hubs that speak the protocol itself.
+//!
+//! # Theory of operation
+//!
+//! ```text
+//! TCP ────▶ accept.rs ─▶ guard.rs ──▶ routes/*.rs ──▶ one.rs (a hub for one request) ──▶ Sessions ──▶ Host
+//! socket ─▶ accept.rs ┬▶ who knows this user ┘   └──▶ routes/pipe.rs ──▶ Relay ────────────▲
+//!                     └▶ a hub that speaks lines ────▶ Relay ────────────────────────────────┘
+//! ```
+//!
+//! `guard.rs` finds out who asks ([`Pass`](pass::Pass)), from the connection and the token alone. What it may see is
+//! decided where sessions are found ([`Visitor`](trunkline_sessions::Visitor)), and what it may say by one total table
+//! (`judge.rs`), on the pipe as on the paths. Everything that waits is bounded: connections, headers, bodies, streams of
+//! a token. A client that reads slowly reads from the journal, and holds no one up.
+
+#![forbid(unsafe_code)]
+
+mod accept;
+mod ask;
+mod console;
+mod gateway;
+mod guard;
+mod handover;
+mod inbox;
+mod judge;
+mod metrics;
+mod one;
+mod pass;
+mod problem;
+mod routes;
+mod token;
+
+pub use ask::ask;
+pub use axum::http::{Method, StatusCode};
+pub use gateway::{Gateway, Operate, Options};
+pub use token::{NewToken, Scope, Token, TokenError, TokenFile};

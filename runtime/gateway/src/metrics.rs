@@ -1,0 +1,115 @@
+//! Figures for Prometheus: of each agent, of requests, of streams.
+
+use prometheus::{
+    Encoder, GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    TextEncoder,
+};
+use trunkline_host::AgentHealth;
+use trunkline_protocol::Liveness;
+
+/// The gateway's own figures, which live as long as it does.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    /// Requests by route, method and status.
+    pub(crate) requests: IntCounterVec,
+    /// How long they took until their answer began, in seconds.
+    pub(crate) took: HistogramVec,
+    /// Streams that are open.
+    pub(crate) streams: IntGauge,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        let registry = Registry::new();
+        let requests = IntCounterVec::new(
+            Opts::new("trunkline_http_requests_total", "Requests that were answered."),
+            &["route", "method", "status"],
+        );
+        let took = HistogramVec::new(
+            HistogramOpts::new(
+                "trunkline_http_request_seconds",
+                "How long requests took until their answer began.",
+            )
+            .buckets(vec![0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0]),
+            &["route"],
+        );
+        let streams = IntGauge::new("trunkline_http_streams", "Event streams that are open.");
+        let (requests, took) = (requests.expect(FIXED), took.expect(FIXED));
+        let streams = streams.expect(FIXED);
+        for own in [
+            Box::new(requests.clone()) as Box<dyn prometheus::core::Collector>,
+            Box::new(took.clone()),
+            Box::new(streams.clone()),
+        ] {
+            registry.register(own).expect(FIXED);
+        }
+        Self { registry, requests, took, streams }
+    }
+
+    /// All figures, in the text format of Prometheus.
+    pub(crate) fn text(&self, version: &str, sessions: usize, agents: &[AgentHealth]) -> Vec<u8> {
+        let now = Registry::new();
+        let gauge = |name: &str, help: &str| {
+            let gauge = IntGaugeVec::new(Opts::new(name, help), &["agent"]).expect(FIXED);
+            now.register(Box::new(gauge.clone())).expect(FIXED);
+            gauge
+        };
+        let info =
+            IntGaugeVec::new(Opts::new("trunkline_build_info", "The version of this daemon."), &["version"])
+                .expect(FIXED);
+        now.register(Box::new(info.clone())).expect(FIXED);
+        info.with_label_values(&[version]).set(1);
+        let stored =
+            IntGauge::new("trunkline_journal_sessions", "Sessions that the journal has.").expect(FIXED);
+        now.register(Box::new(stored.clone())).expect(FIXED);
+        stored.set(int(sessions as u64));
+
+        let up = gauge("trunkline_agent_up", "1 while a process of the agent runs.");
+        let open = gauge("trunkline_agent_sessions", "Sessions that are open with the agent.");
+        let turns = gauge("trunkline_agent_turns", "Turns that run.");
+        let requests = gauge("trunkline_agent_requests", "Requests that wait for an answer.");
+        let queued = gauge("trunkline_agent_queued_bytes", "Bytes that wait for the agent to read.");
+        let rate = GaugeVec::new(
+            Opts::new("trunkline_agent_bytes_per_second", "Bytes to and from the agent, lately."),
+            &["agent", "direction"],
+        )
+        .expect(FIXED);
+        now.register(Box::new(rate.clone())).expect(FIXED);
+        let counted = IntGaugeVec::new(
+            Opts::new(
+                "trunkline_agent_counted",
+                "What was counted of the agent since its process began, by name.",
+            ),
+            &["agent", "name"],
+        )
+        .expect(FIXED);
+        now.register(Box::new(counted.clone())).expect(FIXED);
+        for agent in agents {
+            let id = [agent.agent.as_str()];
+            up.with_label_values(&id).set(i64::from(agent.liveness() != Liveness::Down));
+            open.with_label_values(&id).set(int(agent.sessions as u64));
+            turns.with_label_values(&id).set(int(agent.running_turns as u64));
+            requests.with_label_values(&id).set(int(agent.open_requests as u64));
+            queued.with_label_values(&id).set(int(agent.counters.queued_bytes));
+            rate.with_label_values(&[&agent.agent, "in"]).set(agent.rates.bytes_in);
+            rate.with_label_values(&[&agent.agent, "out"]).set(agent.rates.bytes_out);
+            for (name, count) in agent.counters.named() {
+                counted.with_label_values(&[&agent.agent, name]).set(int(count));
+            }
+        }
+        let mut families = self.registry.gather();
+        families.extend(now.gather());
+        let mut text = Vec::new();
+        // Families without a figure are left out; a Vec takes all.
+        families.retain(|family| !family.get_metric().is_empty());
+        let _ = TextEncoder::new().encode(&families, &mut text);
+        text
+    }
+}
+
+const FIXED: &str = "names and labels are fixed and well formed";
+
+fn int(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

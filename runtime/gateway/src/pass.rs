@@ -1,0 +1,226 @@
+//! Who asks: this user, over its socket, or the bearer of a token.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{sync::watch, time::sleep};
+use trunkline_sessions::Visitor;
+
+use crate::token::{Scope, Token, TokenFile, id_of, now};
+
+/// How often the file of tokens is looked at: a token that is revoked ends within a second.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// How many streams a token may have open.
+const STREAMS: usize = 1024;
+
+/// Who asks.
+#[derive(Debug, Clone)]
+pub(crate) enum Pass {
+    /// This user, over the socket.
+    User,
+    /// The bearer of a token.
+    Bearer(Arc<Bearer>),
+}
+
+/// The bearer of a token.
+#[derive(Debug)]
+pub(crate) struct Bearer {
+    pub(crate) token: Token,
+    visitor: Arc<Visitor>,
+    streams: AtomicUsize,
+}
+
+impl Pass {
+    pub(crate) fn scope(&self) -> Scope {
+        match self {
+            Self::User => Scope::Admin,
+            Self::Bearer(bearer) => bearer.token.scope,
+        }
+    }
+
+    /// What it may see; `None`: all.
+    pub(crate) fn visitor(&self) -> Option<Arc<Visitor>> {
+        match self {
+            Self::User => None,
+            Self::Bearer(bearer) => Some(bearer.visitor.clone()),
+        }
+    }
+
+    pub(crate) fn may_have(&self, agent: &str) -> bool {
+        self.visitor().is_none_or(|visitor| visitor.may_have(agent))
+    }
+
+    /// One more stream. `None` where there are too many.
+    pub(crate) fn stream(&self) -> Option<Stream> {
+        let Self::Bearer(bearer) = self else { return Some(Stream(None)) };
+        if bearer.streams.fetch_add(1, Ordering::Relaxed) >= STREAMS {
+            bearer.streams.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        Some(Stream(Some(bearer.clone())))
+    }
+}
+
+/// A stream that is open, and counted.
+#[derive(Debug)]
+pub(crate) struct Stream(Option<Arc<Bearer>>);
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if let Some(bearer) = &self.0 {
+            bearer.streams.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+type Known = Arc<HashMap<String, Arc<Bearer>>>;
+
+/// The tokens that are good, as the file says.
+#[derive(Debug)]
+pub(crate) struct Passes {
+    file: TokenFile,
+    known: watch::Sender<Known>,
+    /// Of the file that was read last. Held while it is read, so that who finds it unchanged finds its tokens known.
+    read: Mutex<Mark>,
+}
+
+type Mark = Option<(u64, i64, u32, u64)>;
+
+impl Passes {
+    pub(crate) fn new(file: TokenFile) -> Self {
+        let passes = Self { file, known: watch::Sender::default(), read: Mutex::default() };
+        passes.refresh();
+        passes
+    }
+
+    /// Who bears this token. Where it is not known the file is looked at, and read if it has changed.
+    pub(crate) fn find(&self, text: &str) -> Option<Pass> {
+        let id = id_of(text)?;
+        let find = || self.known.borrow().get(id).cloned();
+        let bearer = find().or_else(|| {
+            self.refresh();
+            find()
+        })?;
+        (bearer.token.is(text) && bearer.token.is_good_at(now())).then_some(Pass::Bearer(bearer))
+    }
+
+    /// Resolves when who asked may ask no more.
+    pub(crate) async fn ended(&self, pass: &Pass) {
+        let Pass::Bearer(bearer) = pass else { return std::future::pending().await };
+        let mut known = self.known.subscribe();
+        let revoked = async {
+            let is_gone = |known: &Known| !known.contains_key(&bearer.token.id);
+            // Gone is revoked.
+            let _ = known.wait_for(is_gone).await;
+        };
+        let expired = async {
+            while bearer.token.is_good_at(now()) {
+                sleep(LOOK).await;
+            }
+        };
+        match bearer.token.expires {
+            Some(_) => tokio::select! {
+                () = revoked => {}
+                () = expired => {}
+            },
+            None => revoked.await,
+        }
+    }
+
+    /// Keeps up with the file. Never resolves.
+    pub(crate) async fn watch(&self) {
+        loop {
+            sleep(LOOK).await;
+            self.refresh();
+        }
+    }
+
+    /// Reads the file, if it has changed.
+    fn refresh(&self) {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let mark = self.file.mark();
+        if *read == mark {
+            return;
+        }
+        let tokens = match self.file.read() {
+            Ok(tokens) => tokens,
+            // What is known stays. It is read again when it has changed.
+            Err(error) => {
+                *read = mark;
+                return tracing::warn!("{error}");
+            }
+        };
+        *read = mark;
+        self.known.send_modify(|known| {
+            let kept = |token: Token| {
+                let before = known.get(&token.id).filter(|bearer| bearer.token == token);
+                let bearer = before.cloned().unwrap_or_else(|| Arc::new(Bearer::new(token)));
+                (bearer.token.id.clone(), bearer)
+            };
+            *known = Arc::new(tokens.into_iter().map(kept).collect());
+        });
+    }
+}
+
+impl Bearer {
+    fn new(token: Token) -> Self {
+        let visitor = Visitor {
+            name: format!("t-{}", token.id),
+            sees_all: token.all_sessions,
+            may_speak: token.scope >= Scope::Control,
+            agents: token.agents.clone(),
+        };
+        Self { token, visitor: Arc::new(visitor), streams: AtomicUsize::new(0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::token::NewToken;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_token_is_known_at_once_and_revoked_within_a_second() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = TokenFile::of(folder.path());
+        let passes = Arc::new(Passes::new(file.clone()));
+        let new = NewToken { scope: Scope::Observe, agents: None, all_sessions: true, expires: None };
+        let (token, text) = file.add(new).unwrap();
+        let pass = passes.find(&text).expect("it is looked for on disk");
+        assert_eq!(pass.scope(), Scope::Observe);
+        let mut other = text.clone();
+        other.replace_range(text.len() - 1.., if text.ends_with('0') { "1" } else { "0" });
+        assert!(passes.find(&other).is_none() && passes.find("tlk_x").is_none());
+
+        let watching = tokio::spawn({
+            let passes = passes.clone();
+            async move { passes.watch().await }
+        });
+        let begun = tokio::time::Instant::now();
+        file.revoke(&token.id).unwrap();
+        passes.ended(&pass).await;
+        assert!(begun.elapsed() <= Duration::from_secs(1));
+        assert!(passes.find(&text).is_none());
+        watching.abort();
+    }
+
+    #[test]
+    fn the_streams_of_a_token_are_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = TokenFile::of(folder.path());
+        let new = NewToken { scope: Scope::Observe, agents: None, all_sessions: false, expires: None };
+        let text = file.add(new).unwrap().1;
+        let pass = Passes::new(file).find(&text).unwrap();
+        let mut open: Vec<_> = (0..STREAMS).map(|_| pass.stream().unwrap()).collect();
+        assert!(pass.stream().is_none());
+        open.pop();
+        assert!(pass.stream().is_some());
+    }
+}

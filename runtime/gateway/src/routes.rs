@@ -1,0 +1,176 @@
+//! The paths. Each is thin: what it does, a session or the host does.
+
+mod agents;
+mod events;
+mod files;
+mod inputs;
+mod operate;
+mod pipe;
+mod requests;
+mod sessions;
+mod tokens;
+
+use std::{sync::Arc, time::Instant};
+
+use axum::{
+    Extension, Router,
+    body::to_bytes,
+    extract::{DefaultBodyLimit, FromRequest, FromRequestParts, MatchedPath, Path, Request, State},
+    http::{StatusCode, request::Parts},
+    middleware::{Next, from_fn, from_fn_with_state},
+    response::{IntoResponse, Response},
+    routing::{delete, get, post, put},
+};
+use serde::de::DeserializeOwned;
+use trunkline_protocol::{SessionId, TurnId};
+
+use crate::{
+    console,
+    gateway::Shared,
+    guard,
+    pass::Pass,
+    problem::{Answer, Problem},
+};
+
+/// The longest body that is JSON, in bytes.
+const BODY: usize = 1024 * 1024;
+
+/// All paths.
+pub(crate) fn router(shared: Arc<Shared>) -> Router {
+    let guarded = Router::new()
+        .route("/v1/me", get(operate::me))
+        .route("/v1/agents", get(agents::list))
+        .route("/v1/sessions", get(sessions::list).post(sessions::open))
+        .route("/v1/sessions/{id}", get(sessions::show).delete(sessions::close))
+        .route("/v1/sessions/{id}/inputs", post(inputs::take))
+        .route("/v1/sessions/{id}/events", get(events::stream))
+        .route("/v1/sessions/{id}/history", get(sessions::history))
+        .route("/v1/sessions/{id}/stop", post(requests::stop))
+        .route("/v1/sessions/{id}/requests/{request}", post(requests::answer))
+        .route("/v1/sessions/{id}/settings", post(requests::update))
+        .route("/v1/sessions/{id}/files", put(files::take))
+        .route("/v1/sessions/{id}/files/{sha256}", get(files::give))
+        .route("/v1/tokens", get(tokens::list).post(tokens::make))
+        .route("/v1/tokens/{id}", delete(tokens::revoke))
+        .route("/v1/reload", post(operate::reload))
+        .route("/v1/stop", post(operate::stop))
+        .route("/v1/handover", post(operate::handover))
+        .route("/metrics", get(operate::metrics))
+        .route_layer(from_fn_with_state(shared.clone(), guard::with_pass));
+    let open = Router::new()
+        .route("/", get(async || console::page()))
+        .route("/app.js", get(async || console::script()))
+        .route("/app.css", get(async || console::style()))
+        .route("/icon.svg", get(async || console::icon()))
+        .route("/healthz", get(async || "ok\n"))
+        .route("/readyz", get(operate::ready))
+        .route(crate::handover::PATH, post(operate::open))
+        // It may tell who it is by its first message.
+        .route("/v1/pipe", get(pipe::upgrade));
+    guarded
+        .merge(open)
+        .route_layer(from_fn_with_state(shared.clone(), counted))
+        .fallback(async || Problem::not_found())
+        .method_not_allowed_fallback(async || {
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "this path does not take that method")
+        })
+        .layer(DefaultBodyLimit::disable())
+        .layer(from_fn(plain_errors))
+        .layer(from_fn_with_state(shared.clone(), guard::from_here))
+        .with_state(shared)
+}
+
+/// Counts a request, by its route and not by its path, of which there are too many.
+async fn counted(
+    State(shared): State<Arc<Shared>>,
+    path: MatchedPath,
+    request: Request,
+    next: Next,
+) -> Response {
+    let (began, method) = (Instant::now(), request.method().clone());
+    let response = next.run(request).await;
+    let metrics = &shared.metrics;
+    let status = response.status();
+    metrics.requests.with_label_values(&[path.as_str(), method.as_str(), status.as_str()]).inc();
+    metrics.took.with_label_values(&[path.as_str()]).observe(began.elapsed().as_secs_f64());
+    response
+}
+
+/// Errors that the router itself makes have no body: they get one as the others have.
+async fn plain_errors(request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    let is_bare = response.status().is_client_error()
+        && !response.headers().contains_key(axum::http::header::CONTENT_TYPE);
+    match is_bare {
+        true => Problem::new(response.status(), "the request cannot be read").into_response(),
+        false => response,
+    }
+}
+
+/// The session that a path names. What is no id names none.
+#[derive(Debug)]
+pub(crate) struct Named(pub(crate) SessionId);
+
+impl<S: Send + Sync> FromRequestParts<S> for Named {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Answer<Self> {
+        let names: Path<Vec<(String, String)>> =
+            Path::from_request_parts(parts, state).await.map_err(|_| Problem::no_session())?;
+        let id = names.0.into_iter().find(|(name, _)| name == "id").map(|(_, id)| id);
+        let id = id.and_then(|id| SessionId::new(id).ok()).filter(|id| *id != SessionId::none());
+        id.map(Self).ok_or_else(Problem::no_session)
+    }
+}
+
+/// Another part of a path, by its name.
+pub(crate) async fn part(parts: &mut Parts, wanted: &str) -> Answer<String> {
+    let names: Path<Vec<(String, String)>> =
+        Path::from_request_parts(parts, &()).await.map_err(|_| Problem::not_found())?;
+    let found = names.0.into_iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
+    found.ok_or_else(Problem::not_found)
+}
+
+/// The id of a turn.
+pub(crate) fn turn_id(text: Option<String>) -> Answer<Option<TurnId>> {
+    let id = text.map(TurnId::new).transpose();
+    id.map_err(|error| Problem::unprocessable(format!("the id of a turn: {error}")))
+}
+
+/// A body in JSON; an empty one counts as `{}`.
+#[derive(Debug)]
+pub(crate) struct Json<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Answer<Self> {
+        let read = tokio::time::timeout(BODY_TIME, to_bytes(request.into_body(), BODY));
+        let bytes = read
+            .await
+            .map_err(|_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the body did not come in time"))?
+            .map_err(|_| Problem::too_large(format!("the body is cut, or has more than {BODY} bytes")))?;
+        let bytes = if bytes.is_empty() { &b"{}"[..] } else { &bytes };
+        let read = serde_json::from_slice(bytes);
+        read.map(Self).map_err(|error| Problem::bad_request(format!("the body: {error}")))
+    }
+}
+
+/// How long a body may take.
+const BODY_TIME: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// The query of an address.
+#[derive(Debug)]
+pub(crate) struct Query<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
+        let read = axum::extract::Query::try_from_uri(&parts.uri);
+        read.map(|read| Self(read.0)).map_err(|error| Problem::bad_request(format!("the query: {error}")))
+    }
+}
+
+type Asks = Extension<Pass>;
+type Gate = State<Arc<Shared>>;

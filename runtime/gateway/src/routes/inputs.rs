@@ -1,0 +1,205 @@
+//! An input: taken when the journal has it, and answered with where to read on, or with the end of its turn.
+
+use axum::{
+    Extension, Json as Body,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+use serde_json::{json, value::RawValue};
+use trunkline_protocol::{
+    AdapterBody, Channel, FileInput, HostBody, HostMessage, InputMode, MessageId, RelayBody, SessionId,
+    TurnId, UserInput,
+};
+use trunkline_sessions::Sessions;
+
+use super::{Asks, Gate, Json, Named, Query, turn_id};
+use crate::{
+    gateway::Shared,
+    judge::judge,
+    one::{Line, One},
+    problem::{Answer, Problem},
+};
+
+/// How much of a turn's text an answer holds, in bytes. The rest is in the events.
+const TEXT: usize = 1024 * 1024;
+
+/// How many files one input may name.
+const FILES: usize = 16;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Given {
+    content: String,
+    /// What was given by PUT, by SHA-256.
+    #[serde(default)]
+    files: Vec<GivenFile>,
+    /// Adds to the running turn, which this names.
+    steer: Option<String>,
+    message_id: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum GivenFile {
+    Digest(String),
+    Named { sha256: String, name: Option<String>, mime_type: Option<String> },
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct How {
+    wait: Option<String>,
+}
+
+/// An input that the journal has.
+struct Taken {
+    turn: Option<TurnId>,
+    seq: u64,
+    is_duplicate: bool,
+}
+
+pub(super) async fn take(
+    State(shared): Gate,
+    Extension(pass): Asks,
+    Named(id): Named,
+    Query(how): Query<How>,
+    headers: HeaderMap,
+    Json(given): Json<Given>,
+) -> Answer<Response> {
+    let waits = match how.wait.as_deref() {
+        None => false,
+        Some("end") => true,
+        Some(other) => {
+            return Err(Problem::unprocessable(format!("wait={other:?} is not known; wait=end is")));
+        }
+    };
+    let message_id = message_id(&headers, given.message_id)?;
+    let steer = turn_id(given.steer)?;
+    let mode = steer.as_ref().map(|_| InputMode::Steer);
+    let input = UserInput { content: given.content, message_id: Some(message_id.clone()), mode };
+    judge(&pass, &HostMessage::new(id.clone(), HostBody::UserInput(input.clone())))?;
+    shared.takes_work()?;
+    let sessions = shared.sessions_for(&pass);
+    let mut one = One::join(&sessions, &id).await?;
+    if steer.is_some() && steer != one.attached.turn_id {
+        return Err(Problem::conflict("the turn that steer names does not run"));
+    }
+    for file in files(&shared, &id, &given.files)? {
+        one.say(None, HostBody::FileInput(file)).await?;
+    }
+    one.say(None, HostBody::UserInput(input)).await?;
+    let taken = one.soon(|line, _| taken(line, &message_id)).await??;
+    let state = if one.attached.turn_id.is_some() { "queued" } else { "running" };
+    let Taken { turn, seq, is_duplicate } = taken;
+    if !waits {
+        let told = json!({
+            "turn_id": turn, "message_id": message_id, "seq": seq, "state": state, "duplicate": is_duplicate,
+        });
+        return Ok((StatusCode::ACCEPTED, Body(told)).into_response());
+    }
+    let Some(turn) = turn else { return Err(Problem::conflict("the input began no turn")) };
+    let end = tokio::select! {
+        end = end_of(one, &sessions, &id, &turn, is_duplicate.then_some(seq)) => end?,
+        () = shared.passes.ended(&pass) => return Err(Problem::unauthorized("the token was revoked, or has expired")),
+        () = shared.ending() => return Err(Problem::unavailable("the daemon ends; the turn's end is in the events")),
+    };
+    let told = json!({ "turn_id": turn, "message_id": message_id, "seq": seq, "end": end.0, "text": end.1 });
+    Ok((StatusCode::OK, Body(told)).into_response())
+}
+
+/// The input's own id: what makes a second try the same input.
+fn message_id(headers: &HeaderMap, given: Option<String>) -> Answer<MessageId> {
+    let key = headers.get("idempotency-key").map(|key| key.to_str().unwrap_or_default().trim_matches('"'));
+    let wrong = |error: &dyn std::fmt::Display| Problem::unprocessable(format!("Idempotency-Key: {error}"));
+    match (key, given) {
+        (Some(key), None) => MessageId::new(key).map_err(|error| wrong(&error)),
+        (Some(key), Some(given)) if given != key => Err(wrong(&"message_id says otherwise")),
+        (_, Some(given)) => MessageId::new(given).map_err(|error| wrong(&error)),
+        (None, None) => {
+            MessageId::new(uuid::Uuid::new_v4().simple().to_string()).map_err(|error| wrong(&error))
+        }
+    }
+}
+
+fn files(shared: &Shared, id: &SessionId, given: &[GivenFile]) -> Answer<Vec<FileInput>> {
+    if given.len() > FILES {
+        return Err(Problem::unprocessable(format!("an input may name {FILES} files at most")));
+    }
+    let file = |given: &GivenFile| {
+        let (sha256, name, mime_type) = match given {
+            GivenFile::Digest(sha256) => (sha256, None, None),
+            GivenFile::Named { sha256, name, mime_type } => (sha256, name.clone(), mime_type.clone()),
+        };
+        let (path, label) = shared.inbox.find(id, sha256).ok_or_else(|| {
+            Problem::unprocessable(format!(
+                "there is no file {sha256}; give it by PUT /v1/sessions/{id}/files"
+            ))
+        })?;
+        Ok(FileInput {
+            file_name: name.or(label),
+            file_mime_type: mime_type,
+            file_path: path.to_string_lossy().into_owned(),
+            ..FileInput::default()
+        })
+    };
+    given.iter().map(file).collect()
+}
+
+/// What became of the input of this id.
+fn taken(line: &Line, message_id: &MessageId) -> Option<Answer<Taken>> {
+    match line {
+        Line::Relay(message) => match &message.body {
+            RelayBody::InputResult(result) if result.message_id.as_ref() == Some(message_id) => {
+                let is_duplicate = result.duplicate == Some(true);
+                Some(Ok(Taken { turn: message.turn_id.clone(), seq: result.seq, is_duplicate }))
+            }
+            _ => None,
+        },
+        Line::Adapter(message) => match &message.body {
+            // Said to this hub alone, it has no number.
+            AdapterBody::TurnComplete(end) if message.turn_id.is_none() => {
+                Some(Err(Problem::of_failure(end.error.as_ref())))
+            }
+            AdapterBody::SteerResult(result)
+                if result.message_id.as_ref() == Some(message_id) && !result.delivered =>
+            {
+                Some(Err(Problem::conflict(result.reason.clone().unwrap_or_default())))
+            }
+            _ => None,
+        },
+    }
+}
+
+/// The end of a turn, as its entry, and what the agent said in it.
+async fn end_of(
+    mut one: One,
+    sessions: &Sessions,
+    id: &SessionId,
+    turn: &TurnId,
+    from: Option<u64>,
+) -> Answer<(Box<RawValue>, String)> {
+    if let Some(seq) = from {
+        // The input was there before: so may be its end.
+        one = One::join_after(sessions, id, seq).await?;
+    }
+    let mut text = String::new();
+    one.until(|line, raw| {
+        let Line::Adapter(message) = line else { return None };
+        if message.turn_id.as_ref() != Some(turn) {
+            return None;
+        }
+        match &message.body {
+            AdapterBody::Output(output) if output.channel.clone().unwrap_or_default() == Channel::Stdout => {
+                let room = TEXT.saturating_sub(text.len());
+                text.push_str(&output.content[..output.content.floor_char_boundary(room)]);
+                None
+            }
+            AdapterBody::TurnComplete(_) => RawValue::from_string(raw.to_owned()).ok(),
+            _ => None,
+        }
+    })
+    .await
+    .map(|end| (end, text))
+}

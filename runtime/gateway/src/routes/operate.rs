@@ -1,0 +1,102 @@
+//! The daemon itself: who asks, whether it is ready, figures, a changed configuration, its end.
+
+use std::time::Duration;
+
+use axum::{
+    Extension, Form, Json,
+    extract::{FromRequest, Request, State},
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Asks, Gate};
+use crate::{
+    console,
+    guard::needs,
+    pass::Pass,
+    problem::{Answer, Problem},
+    token::{NewToken, Scope},
+};
+
+/// For how long the token of a console is good.
+const CONSOLE: Duration = Duration::from_secs(12 * 60 * 60);
+
+pub(super) async fn me(State(shared): Gate, Extension(pass): Asks) -> Json<Value> {
+    let visitor = pass.visitor();
+    Json(json!({
+        "scope": pass.scope(),
+        "name": visitor.as_ref().map_or("user", |visitor| &visitor.name),
+        "agents": visitor.as_ref().and_then(|visitor| visitor.agents.clone()),
+        "sees_all": visitor.as_ref().is_none_or(|visitor| visitor.sees_all),
+        "version": shared.options.version,
+    }))
+}
+
+/// Whether the daemon takes work. It tells nothing else.
+pub(super) async fn ready(State(shared): Gate) -> Response {
+    let is_ready = shared.takes_work().is_ok() && shared.sessions.journal().trouble().is_none();
+    match is_ready {
+        true => "ready\n".into_response(),
+        false => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n").into_response(),
+    }
+}
+
+pub(super) async fn metrics(State(shared): Gate, Extension(pass): Asks) -> Answer<Response> {
+    if pass.visitor().is_some_and(|visitor| !visitor.sees_all || visitor.agents.is_some()) {
+        return Err(Problem::forbidden(
+            "the figures are of all sessions and agents, which the token does not see",
+        ));
+    }
+    let agents = shared.host.health().await;
+    let text = shared.metrics.text(&shared.options.version, shared.sessions.journal().sessions(), &agents);
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
+}
+
+pub(super) async fn reload(State(shared): Gate, Extension(pass): Asks) -> Answer<Json<Value>> {
+    needs(&pass, Scope::Admin)?;
+    let operate = shared.operate.clone();
+    let reloaded = tokio::task::spawn_blocking(move || operate.reload()).await;
+    let reloaded = reloaded.map_err(|_| Problem::unavailable("the daemon ends"))?;
+    reloaded.map(|told| Json(json!({ "reloaded": told }))).map_err(Problem::unprocessable)
+}
+
+pub(super) async fn stop(State(shared): Gate, Extension(pass): Asks) -> Answer<StatusCode> {
+    needs(&pass, Scope::Admin)?;
+    shared.operate.stop();
+    Ok(StatusCode::ACCEPTED)
+}
+
+/// A code for a browser: this user alone gets one.
+pub(super) async fn handover(State(shared): Gate, Extension(pass): Asks) -> Answer<Json<Value>> {
+    match pass {
+        Pass::User => Ok(Json(json!({ "code": shared.codes.make() }))),
+        Pass::Bearer(_) => Err(Problem::forbidden("a code is given over the socket alone: `trunkline open`")),
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct Given {
+    code: String,
+}
+
+/// Gives the console a token for a code. The page's own address bears nothing.
+pub(super) async fn open(State(shared): Gate, request: Request) -> Response {
+    let Ok(Form(given)) = Form::<Given>::from_request(request, &()).await else {
+        return Problem::bad_request("a code is needed").into_response();
+    };
+    if !shared.codes.take(&given.code) {
+        return Problem::unauthorized(
+            "this code was used, or is older than a minute: run `trunkline open` again",
+        )
+        .into_response();
+    }
+    let new = NewToken { scope: Scope::Admin, agents: None, all_sessions: true, expires: Some(CONSOLE) };
+    match tokio::task::spawn_blocking(move || shared.tokens.add(new)).await {
+        Ok(Ok((_, text))) => console::page_with(&text),
+        Ok(Err(error)) => Problem::from(error).into_response(),
+        Err(_) => Problem::unavailable("the daemon ends").into_response(),
+    }
+}

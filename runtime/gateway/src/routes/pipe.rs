@@ -1,0 +1,182 @@
+//! The protocol itself over a WebSocket: a message holds one or more whole lines, and the daemon is the relay.
+
+use std::{pin::pin, sync::Arc, time::Duration};
+
+use axum::{
+    extract::{
+        FromRequestParts, Request, State, WebSocketUpgrade,
+        ws::{CloseFrame, Message, WebSocket, close_code},
+    },
+    response::{IntoResponse, Response},
+};
+use futures_util::{SinkExt, StreamExt};
+use serde::Deserialize;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    time::{Instant, interval, timeout},
+};
+use trunkline_protocol::MAX_LINE;
+use trunkline_relay::{RelayOptions, serve_hub};
+
+use super::{Gate, events::without_path};
+use crate::{gateway::Shared, guard::pass_of, judge::Table, pass::Pass, problem::Problem};
+
+/// How long a client may take to tell who it is.
+const AUTH: Duration = Duration::from_secs(10);
+
+/// How often a client is asked whether it is there, and how long it may be silent.
+const PING: Duration = Duration::from_secs(20);
+const SILENT: Duration = Duration::from_secs(60);
+
+/// How much is on its way between the WebSocket and the relay, in bytes.
+const ROOM: usize = 256 * 1024;
+
+/// The first message of a client that sends no header: a browser's.
+#[derive(Debug, Deserialize)]
+struct Auth {
+    r#type: String,
+    token: String,
+}
+
+pub(super) async fn upgrade(State(shared): Gate, request: Request) -> Response {
+    let pass = match pass_of(&shared, &request).transpose() {
+        Ok(pass) => pass,
+        Err(problem) => return problem.into_response(),
+    };
+    let (mut parts, _) = request.into_parts();
+    let Ok(upgrade) = WebSocketUpgrade::from_request_parts(&mut parts, &()).await else {
+        return Problem::bad_request("this path is a WebSocket").into_response();
+    };
+    // A line more than the relay reads, so that it is the relay who says that it is too long.
+    let most = MAX_LINE + ROOM;
+    upgrade
+        .max_message_size(most)
+        .max_frame_size(most)
+        .on_upgrade(async move |socket| serve(socket, shared, pass).await)
+}
+
+async fn serve(mut socket: WebSocket, shared: Arc<Shared>, pass: Option<Pass>) {
+    let pass = match pass {
+        Some(pass) => Some(pass),
+        None => timeout(AUTH, auth(&mut socket, &shared)).await.ok().flatten(),
+    };
+    let Some(pass) = pass else {
+        return close(socket, close_code::POLICY, "a good token is needed first").await;
+    };
+    let Some(_counted) = pass.stream() else {
+        return close(socket, close_code::AGAIN, "the token has too many streams open").await;
+    };
+    let options = RelayOptions::default().sessions(shared.sessions_for(&pass));
+    let options = match Table::of(&pass) {
+        Some(table) => options.judged(table),
+        None => options.of_user(),
+    };
+    let (mut to_relay, relay_in) = tokio::io::duplex(ROOM);
+    let (relay_out, mut of_relay) = tokio::io::duplex(ROOM);
+    let stop = {
+        let (shared, pass) = (shared.clone(), pass.clone());
+        async move {
+            tokio::select! {
+                () = shared.ending() => {}
+                () = shared.passes.ended(&pass) => {}
+            }
+        }
+    };
+    let relay = tokio::spawn(serve_hub(shared.host.clone(), options, relay_in, relay_out, stop));
+    let (mut sink, mut stream) = socket.split();
+    let (alive, mut heard) = tokio::sync::watch::channel(Instant::now());
+
+    let reads = async {
+        while let Some(Ok(message)) = stream.next().await {
+            alive.send_replace(Instant::now());
+            let lines = match &message {
+                Message::Text(text) => text.as_bytes(),
+                Message::Binary(bytes) => bytes,
+                Message::Ping(_) | Message::Pong(_) => continue,
+                Message::Close(_) => break,
+            };
+            let written = async {
+                to_relay.write_all(lines).await?;
+                if !lines.ends_with(b"\n") {
+                    to_relay.write_all(b"\n").await?;
+                }
+                std::io::Result::Ok(())
+            };
+            if written.await.is_err() {
+                break;
+            }
+        }
+        // The relay reads the end of its input.
+        drop(to_relay);
+        std::future::pending::<()>().await;
+    };
+    let writes = async {
+        let mut lines = Vec::with_capacity(ROOM);
+        let mut pings = interval(PING);
+        loop {
+            let read = tokio::select! {
+                read = of_relay.read_buf(&mut lines) => read,
+                _ = pings.tick() => {
+                    if heard.borrow_and_update().elapsed() > SILENT {
+                        return Some("nothing was heard for a minute");
+                    }
+                    if sink.send(Message::Ping(Default::default())).await.is_err() {
+                        return None;
+                    }
+                    continue;
+                }
+            };
+            if !matches!(read, Ok(1..)) {
+                return Some("");
+            }
+            let Some(end) = memchr::memrchr(b'\n', &lines) else { continue };
+            let text = whole(&lines[..=end]);
+            lines.drain(..=end);
+            if sink.send(Message::Text(text.into())).await.is_err() {
+                return None;
+            }
+        }
+    };
+    let why = tokio::select! {
+        why = pin!(writes) => why,
+        () = pin!(reads) => None,
+    };
+    drop(of_relay);
+    // It ends with its pipes, within a second.
+    let _ = relay.await;
+    if let Some(why) = why {
+        let code = if why.is_empty() { close_code::NORMAL } else { close_code::AWAY };
+        // In vain where the client has gone.
+        let _ = timeout(AUTH, sink.send(Message::Close(Some(CloseFrame { code, reason: why.into() })))).await;
+    }
+}
+
+/// Whole lines as a text, without paths of this machine.
+fn whole(lines: &[u8]) -> String {
+    let text = String::from_utf8_lossy(lines);
+    if !text.contains("{\"type\":\"file.output\"") {
+        return text.into_owned();
+    }
+    text.split_inclusive('\n')
+        .flat_map(|line| [without_path(line.trim_end_matches('\n')), "\n".into()])
+        .collect()
+}
+
+/// Who a client says that it is, by its first message.
+async fn auth(socket: &mut WebSocket, shared: &Shared) -> Option<Pass> {
+    loop {
+        match socket.recv().await?.ok()? {
+            Message::Text(text) => {
+                let auth: Auth = serde_json::from_str(&text).ok()?;
+                return if auth.r#type == "auth" { shared.passes.find(&auth.token) } else { None };
+            }
+            Message::Ping(_) | Message::Pong(_) => {}
+            Message::Binary(_) | Message::Close(_) => return None,
+        }
+    }
+}
+
+async fn close(mut socket: WebSocket, code: u16, why: &'static str) {
+    // In vain where the client has gone.
+    let _ = timeout(AUTH, socket.send(Message::Close(Some(CloseFrame { code, reason: why.into() })))).await;
+}

@@ -1,0 +1,115 @@
+//! What is said in a session beside inputs: a stop, answers to requests, changes of settings.
+
+use axum::{
+    Extension, Json as Body,
+    extract::{FromRequest, Request, State},
+    http::StatusCode,
+};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use trunkline_protocol::{HostBody, HostMessage, RelayBody, Stop};
+
+use super::{Asks, Gate, Json, Named, part, turn_id};
+use crate::{
+    judge::judge,
+    one::{Line, One},
+    problem::{Answer, Problem},
+};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Which {
+    turn_id: Option<String>,
+}
+
+pub(super) async fn stop(
+    State(shared): Gate,
+    Extension(pass): Asks,
+    Named(id): Named,
+    Json(which): Json<Which>,
+) -> Answer<StatusCode> {
+    let turn = turn_id(which.turn_id)?;
+    let body: HostBody = Stop::default().into();
+    judge(&pass, &HostMessage::new(id.clone(), body.clone()))?;
+    let one = One::join(&shared.sessions_for(&pass), &id).await?;
+    let open: Vec<_> = one.attached.turn_id.iter().chain(one.attached.queued.iter().flatten()).collect();
+    match &turn {
+        Some(turn) if !open.contains(&turn) => {
+            Err(Problem::conflict(format!("the turn {turn} does not run")))
+        }
+        None if open.is_empty() => Err(Problem::conflict("no turn runs")),
+        _ => {
+            one.say(turn, body).await?;
+            Ok(StatusCode::ACCEPTED)
+        }
+    }
+}
+
+/// Answers a permission or a question. The first answer decides; a later one learns who did.
+pub(super) async fn answer(
+    State(shared): Gate,
+    Extension(pass): Asks,
+    Named(id): Named,
+    request: Request,
+) -> Answer<Body<Value>> {
+    let (mut parts, body) = request.into_parts();
+    let request = part(&mut parts, "request").await?;
+    let Json(mut members): Json<Map<String, Value>> =
+        Json::from_request(Request::from_parts(parts, body), &()).await?;
+    let kind = match ["values", "cancelled"].iter().any(|name| members.contains_key(*name)) {
+        true => "input.response",
+        false if members.get("approved").is_some_and(Value::is_boolean) => "permission.response",
+        false => {
+            let detail = "a permission is answered by `approved`, a question by `values` or `cancelled`";
+            return Err(Problem::unprocessable(detail));
+        }
+    };
+    members.insert("type".to_owned(), json!(kind));
+    members.insert("session_id".to_owned(), json!(id));
+    members.insert("request_id".to_owned(), json!(request));
+    let message = HostMessage::parse(&Value::Object(members).to_string());
+    let message = message.map_err(|error| Problem::unprocessable(error.to_string()))?;
+    judge(&pass, &message)?;
+    let mut one = One::join(&shared.sessions_for(&pass), &id).await?;
+    let (own, request) = (one.name().map(str::to_owned), request.as_str());
+    one.say(None, message.body).await?;
+    let decided = one
+        .soon(|line, _| match line {
+            Line::Relay(message) => match &message.body {
+                RelayBody::RequestDecided(decided) if decided.request_id.as_str() == request => {
+                    Some(decided.clone())
+                }
+                _ => None,
+            },
+            Line::Adapter(_) => None,
+        })
+        .await?;
+    if decided.by == own {
+        return Ok(Body(serde_json::to_value(&decided).unwrap_or_default()));
+    }
+    let by = decided.by.map_or_else(String::new, |by| format!(" by {by}"));
+    Err(Problem::conflict(format!("the request was decided{by} before, or is not open")))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Settings {
+    options: Map<String, Value>,
+}
+
+pub(super) async fn update(
+    State(shared): Gate,
+    Extension(pass): Asks,
+    Named(id): Named,
+    Json(settings): Json<Settings>,
+) -> Answer<StatusCode> {
+    let mut members = settings.options;
+    members.insert("type".to_owned(), json!("session.update"));
+    members.insert("session_id".to_owned(), json!(id));
+    let message = HostMessage::parse(&Value::Object(members).to_string());
+    let message = message.map_err(|error| Problem::unprocessable(error.to_string()))?;
+    judge(&pass, &message)?;
+    let one = One::join(&shared.sessions_for(&pass), &id).await?;
+    one.say(None, message.body).await?;
+    Ok(StatusCode::ACCEPTED)
+}

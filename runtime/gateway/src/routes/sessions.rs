@@ -1,0 +1,227 @@
+//! Sessions: opened, listed, shown, read, closed.
+
+use std::time::Duration;
+
+use axum::{
+    Extension, Json as Body,
+    extract::State,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tokio::time::{Instant, sleep};
+use trunkline_protocol::{
+    AdapterBody, HostBody, HostMessage, RequestId, SessionClose, SessionHistory, SessionId, SessionStart,
+    SessionState, SessionsList,
+};
+use trunkline_sessions::{Heard, RemoveError};
+
+use super::{Asks, Gate, Json, Named, Query};
+use crate::{
+    judge::{OPTIONS, forbidden_option, judge},
+    one::{Line, One},
+    pass::Pass,
+    problem::{Answer, Problem},
+};
+
+/// How long the store of a new session's first entry is waited for.
+const STORED: Duration = Duration::from_secs(5);
+
+/// How long a session that is removed may need to leave the memory.
+const LEAVES: Duration = Duration::from_secs(10);
+
+/// How often it is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct New {
+    agent: Option<String>,
+    #[serde(default)]
+    options: Map<String, Value>,
+}
+
+pub(super) async fn open(
+    State(shared): Gate,
+    Extension(pass): Asks,
+    Json(new): Json<New>,
+) -> Answer<Response> {
+    shared.takes_work()?;
+    let own = || {
+        let default = shared.host.default_agent().filter(|id| pass.may_have(id));
+        let ids = shared.host.agents().into_iter().map(|agent| agent.config.id);
+        default.or_else(|| ids.into_iter().find(|id| pass.may_have(id)))
+    };
+    let agent = new.agent.or_else(own).ok_or_else(|| Problem::forbidden("the token is for no agent"))?;
+    let start = start_of(&pass, &new.options)?;
+    let id = uuid::Uuid::new_v4().simple().to_string();
+    let id = SessionId::new(id).map_err(|error| Problem::failed(error.to_string()))?;
+    let message = HostMessage::new(id.clone(), HostBody::SessionStart(Box::new(start)));
+    judge(&pass, &message)?;
+    let HostBody::SessionStart(start) = message.body else { return Err(Problem::not_found()) };
+    if !pass.may_have(&agent) {
+        return Err(Problem::forbidden(format!("the token is not for the agent {agent}")));
+    }
+    let mut listener = shared.sessions_for(&pass).start(&id, &agent, *start, None)?;
+    let stored = tokio::time::timeout(STORED, listener.next(&mut Vec::new())).await;
+    if !matches!(stored, Ok(Ok(Heard::Lines))) {
+        return Err(Problem::unavailable("the journal does not store the session in time"));
+    }
+    let location = HeaderValue::from_str(&format!("/v1/sessions/{id}"));
+    let mut response = (StatusCode::CREATED, Body(json!({ "id": id, "agent": agent }))).into_response();
+    if let Ok(location) = location {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    Ok(response)
+}
+
+/// The options of a new session. A network peer sets few; which may not be set is said by name.
+fn start_of(pass: &Pass, options: &Map<String, Value>) -> Answer<SessionStart> {
+    if matches!(pass, Pass::Bearer(_))
+        && let Some(name) = options.keys().find(|name| !OPTIONS.contains(&name.as_str()))
+    {
+        return Err(Problem::forbidden(forbidden_option(name)));
+    }
+    // As the protocol reads it, which is lenient with what it does not know.
+    let mut line = json!({ "type": "session.start", "session_id": "new" });
+    for (name, value) in options {
+        let is_text = OPTIONS.contains(&name.as_str());
+        if is_text && !value.is_string() {
+            return Err(Problem::unprocessable(format!("{name} is a text")));
+        }
+        line[name] = value.clone();
+    }
+    match HostMessage::parse(&line.to_string()) {
+        Ok(HostMessage { body: HostBody::SessionStart(start), .. }) => Ok(*start),
+        Ok(_) => Err(Problem::unprocessable("type may not be set")),
+        Err(error) => Err(Problem::unprocessable(format!("the options: {error}"))),
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Which {
+    agent_id: Option<String>,
+    state: Option<String>,
+    text: Option<String>,
+    cursor: Option<String>,
+    cwd: Option<String>,
+    limit: Option<u32>,
+}
+
+pub(super) async fn list(
+    State(shared): Gate,
+    Extension(pass): Asks,
+    Query(which): Query<Which>,
+) -> Answer<Body<Value>> {
+    let state = which.state.as_deref().map(state_of).transpose()?;
+    let asked = SessionsList {
+        agent_id: which.agent_id,
+        state,
+        text: which.text,
+        cursor: which.cursor,
+        cwd: which.cwd,
+        limit: which.limit,
+        ..SessionsList::new(request()?)
+    };
+    let listed = shared.sessions_for(&pass).list(asked).await;
+    match listed.error {
+        Some(error) => Err(Problem::unprocessable(error)),
+        None => Ok(Body(json!({ "sessions": listed.sessions, "next": listed.next }))),
+    }
+}
+
+fn state_of(text: &str) -> Answer<SessionState> {
+    let known = [SessionState::Running, SessionState::Idle, SessionState::Detached, SessionState::Closed];
+    let found = known.into_iter().find(|state| state.as_str() == text);
+    found.ok_or_else(|| {
+        let names = known.map(SessionState::as_str).join(", ");
+        Problem::unprocessable(format!("{text:?} is no state of a session; these are: {names}"))
+    })
+}
+
+fn request() -> Answer<RequestId> {
+    RequestId::new("http").map_err(|error| Problem::failed(error.to_string()))
+}
+
+pub(super) async fn show(
+    State(shared): Gate,
+    Extension(pass): Asks,
+    Named(id): Named,
+) -> Answer<Body<Value>> {
+    let one = One::join(&shared.sessions_for(&pass), &id).await?;
+    let mut shown = serde_json::to_value(&one.attached).unwrap_or_default();
+    shown["id"] = json!(id);
+    Ok(Body(shown))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Part {
+    from: Option<u64>,
+    limit: Option<u64>,
+}
+
+pub(super) async fn history(
+    State(shared): Gate,
+    Extension(pass): Asks,
+    Named(id): Named,
+    Query(part): Query<Part>,
+) -> Answer<Body<Value>> {
+    let sessions = shared.sessions_for(&pass);
+    let from = part.from.unwrap_or(1).max(1);
+    let to = part.limit.map(|limit| from.saturating_add(limit.max(1)) - 1);
+    let asked = SessionHistory { request_id: request()?, from: Some(from), to };
+    let read = sessions.history(&id, &asked).await;
+    match (read.entries, read.error) {
+        (Some(entries), None) => {
+            let entries: Vec<_> =
+                entries.iter().map(|entry| crate::routes::events::without_path(entry.get())).collect();
+            let entries: Vec<&serde_json::value::RawValue> =
+                entries.iter().filter_map(|entry| serde_json::from_str(entry).ok()).collect();
+            Ok(Body(json!({ "entries": entries, "next": read.next })))
+        }
+        _ => Err(Problem::no_session()),
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Removal {
+    #[serde(default)]
+    remove: bool,
+}
+
+pub(super) async fn close(
+    State(shared): Gate,
+    Extension(pass): Asks,
+    Named(id): Named,
+    Query(removal): Query<Removal>,
+) -> Answer<StatusCode> {
+    let sessions = shared.sessions_for(&pass);
+    let mut one = One::join(&sessions, &id).await?;
+    let close: HostBody = SessionClose::default().into();
+    judge(&pass, &HostMessage::new(id.clone(), close.clone()))?;
+    if one.attached.state != Some(SessionState::Closed) {
+        one.say(None, close).await?;
+        let closed = |line: &Line, _: &str| match line {
+            Line::Adapter(message) => matches!(message.body, AdapterBody::SessionClosed(_)).then_some(()),
+            Line::Relay(_) => None,
+        };
+        one.soon(closed).await?;
+    }
+    drop(one);
+    if !removal.remove {
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    let until = Instant::now() + LEAVES;
+    loop {
+        match sessions.remove(&id).await {
+            Ok(()) => return Ok(StatusCode::NO_CONTENT),
+            // It leaves the memory when no one has listened for a while.
+            Err(RemoveError::InUse) if Instant::now() < until => sleep(LOOK).await,
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Tokens: made, listed without their text, revoked.
+
+use std::time::Duration;
+
+use axum::{
+    Extension, Json as Body,
+    extract::{Request, State},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Asks, Gate, Json, part};
+use crate::{
+    guard::needs,
+    problem::{Answer, Problem},
+    token::{NewToken, Scope, Token, TokenError},
+};
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wanted {
+    scope: Scope,
+    agents: Option<Vec<String>>,
+    #[serde(default)]
+    all_sessions: bool,
+    /// For how long, as `30d`.
+    expires: Option<String>,
+}
+
+pub(super) async fn make(
+    State(shared): Gate,
+    Extension(pass): Asks,
+    Json(wanted): Json<Wanted>,
+) -> Answer<Response> {
+    needs(&pass, Scope::Admin)?;
+    let expires: Option<Duration> =
+        wanted
+            .expires
+            .map(|text| humantime::parse_duration(&text))
+            .transpose()
+            .map_err(|error| Problem::unprocessable(format!("expires: {error}; `30d` is 30 days")))?;
+    // No one gives what they do not have.
+    let agents = match (wanted.agents, pass.visitor().and_then(|visitor| visitor.agents.clone())) {
+        (agents, None) => agents,
+        (None, own) => own,
+        (Some(agents), Some(own)) => match agents.iter().find(|agent| !own.contains(agent)) {
+            Some(agent) => {
+                return Err(Problem::forbidden(format!("the token that asks is not for the agent {agent}")));
+            }
+            None => Some(agents),
+        },
+    };
+    let may_see_all = pass.visitor().is_none_or(|visitor| visitor.sees_all);
+    if wanted.all_sessions && !may_see_all {
+        return Err(Problem::forbidden("the token that asks does not see all sessions"));
+    }
+    let new = NewToken { scope: wanted.scope, agents, all_sessions: wanted.all_sessions, expires };
+    let made = tokio::task::spawn_blocking(move || shared.tokens.add(new)).await;
+    let (token, text) = made.map_err(|_| Problem::unavailable("the daemon ends"))?.map_err(Problem::from)?;
+    let mut told = public(&token);
+    told["token"] = json!(text);
+    Ok((StatusCode::CREATED, Body(told)).into_response())
+}
+
+pub(super) async fn list(State(shared): Gate, Extension(pass): Asks) -> Answer<Body<Value>> {
+    needs(&pass, Scope::Admin)?;
+    let read = tokio::task::spawn_blocking(move || shared.tokens.read()).await;
+    let tokens = read.map_err(|_| Problem::unavailable("the daemon ends"))?.map_err(Problem::from)?;
+    Ok(Body(json!({ "tokens": tokens.iter().map(public).collect::<Vec<_>>() })))
+}
+
+pub(super) async fn revoke(
+    State(shared): Gate,
+    Extension(pass): Asks,
+    request: Request,
+) -> Answer<StatusCode> {
+    needs(&pass, Scope::Admin)?;
+    let id = part(&mut request.into_parts().0, "id").await?;
+    let revoked = tokio::task::spawn_blocking(move || shared.tokens.revoke(&id)).await;
+    revoked.map_err(|_| Problem::unavailable("the daemon ends"))?.map_err(Problem::from)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// What is said of a token, which is not its text.
+fn public(token: &Token) -> Value {
+    json!({
+        "id": token.id, "scope": token.scope, "agents": token.agents, "all_sessions": token.all_sessions,
+        "created": token.created, "expires": token.expires,
+    })
+}
+
+impl From<TokenError> for Problem {
+    fn from(error: TokenError) -> Self {
+        match error {
+            TokenError::Unknown(_) => Self::new(StatusCode::NOT_FOUND, error.to_string()),
+            TokenError::TooMany => Self::too_many(error.to_string()),
+            other => Self::failed(other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Tokens: who may ask over a network, for what, and until when. Only their digests are kept.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use subtle::ConstantTimeEq;
+
+/// How every token begins: a scanner for leaked secrets can know them by it.
+const PREFIX: &str = "tlk_";
+
+/// How many tokens there may be.
+const TOKENS: usize = 1024;
+
+/// The form of the file that this version writes.
+const VERSION: u32 = 1;
+
+/// What a token allows. Each allows what those before it do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// To read sessions.
+    Observe,
+    /// To open sessions and speak in them.
+    Control,
+    /// To make tokens, to reload, to stop the daemon, to remove what is another's.
+    Admin,
+}
+
+impl Scope {
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Observe => "observe",
+            Self::Control => "control",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+/// A token as it is kept: without its secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Token {
+    /// Its public name, which stands in `by`, in logs and in lists.
+    pub id: String,
+    /// What it allows.
+    pub scope: Scope,
+    /// The agents that it is for. Absent: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agents: Option<Vec<String>>,
+    /// Whether it sees the sessions of others.
+    #[serde(default)]
+    pub all_sessions: bool,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+    /// When it ends, in seconds since 1970. Absent: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<u64>,
+    /// The SHA-256 of its text, in hex.
+    digest: String,
+}
+
+/// A token that is to be made.
+#[derive(Debug, Clone)]
+pub struct NewToken {
+    /// What it allows.
+    pub scope: Scope,
+    /// The agents that it is for. `None`: all.
+    pub agents: Option<Vec<String>>,
+    /// Whether it sees the sessions of others.
+    pub all_sessions: bool,
+    /// For how long it is good. `None`: until it is revoked.
+    pub expires: Option<Duration>,
+}
+
+impl Token {
+    fn of(new: NewToken, now: u64) -> (Self, String) {
+        let random = || uuid::Uuid::new_v4().simple().to_string();
+        let id = random()[..8].to_owned();
+        let text = format!("{PREFIX}{id}_{}{}", random(), random());
+        let token = Self {
+            id,
+            scope: new.scope,
+            agents: new.agents,
+            all_sessions: new.all_sessions,
+            created: now,
+            expires: new.expires.map(|lasts| now.saturating_add(lasts.as_secs())),
+            digest: digest(&text),
+        };
+        (token, text)
+    }
+
+    /// Whether it is good at a moment.
+    pub(crate) fn is_good_at(&self, now: u64) -> bool {
+        self.expires.is_none_or(|expires| now < expires)
+    }
+
+    /// Whether this text is the token's, in a time that does not tell how near it comes.
+    pub(crate) fn is(&self, text: &str) -> bool {
+        digest(text).as_bytes().ct_eq(self.digest.as_bytes()).into()
+    }
+}
+
+/// The id in the text of a token, which need not be one.
+pub(crate) fn id_of(text: &str) -> Option<&str> {
+    text.strip_prefix(PREFIX)?.split_once('_').map(|(id, _)| id)
+}
+
+fn digest(text: &str) -> String {
+    hex(&hmac_sha256::Hash::hash(text.as_bytes()))
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Seconds since 1970.
+pub(crate) fn now() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// Why the tokens could not be read or changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TokenError {
+    /// The file cannot be read or written.
+    #[error("the tokens in {} cannot be read or written: {error}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// It is not what this version writes.
+    #[error("{} is no file of tokens: {why}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// There are too many.
+    #[error("there are {TOKENS} tokens already; revoke those that are not used")]
+    TooMany,
+    /// There is none of this id.
+    #[error("there is no token {0:?}; `trunkline token list` shows their ids")]
+    Unknown(String),
+}
+
+/// The file of tokens, which the daemon and the command line share: who changes it holds its lock.
+#[derive(Debug, Clone)]
+pub struct TokenFile {
+    path: PathBuf,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Stored {
+    version: u32,
+    tokens: Vec<Token>,
+}
+
+impl TokenFile {
+    /// The tokens of a state folder.
+    #[must_use]
+    pub fn of(state: &Path) -> Self {
+        Self { path: state.join("tokens.json") }
+    }
+
+    /// Reads those that are good. Blocks for the disk.
+    ///
+    /// # Errors
+    /// See [`TokenError`].
+    pub fn read(&self) -> Result<Vec<Token>, TokenError> {
+        let now = now();
+        let mut tokens = self.stored()?;
+        tokens.retain(|token| token.is_good_at(now));
+        Ok(tokens)
+    }
+
+    /// Makes a token, and says its text, which is said nowhere else and never again. Those that have expired are dropped.
+    /// Blocks for the disk.
+    ///
+    /// # Errors
+    /// See [`TokenError`].
+    pub fn add(&self, new: NewToken) -> Result<(Token, String), TokenError> {
+        let _lock = self.lock()?;
+        let mut tokens = self.read()?;
+        if tokens.len() >= TOKENS {
+            return Err(TokenError::TooMany);
+        }
+        let (token, text) = Token::of(new, now());
+        tokens.push(token.clone());
+        self.write(tokens)?;
+        Ok((token, text))
+    }
+
+    /// Revokes a token. Blocks for the disk.
+    ///
+    /// # Errors
+    /// See [`TokenError`].
+    pub fn revoke(&self, id: &str) -> Result<(), TokenError> {
+        let _lock = self.lock()?;
+        let mut tokens = self.read()?;
+        let before = tokens.len();
+        tokens.retain(|token| token.id != id);
+        if tokens.len() == before {
+            return Err(TokenError::Unknown(id.to_owned()));
+        }
+        self.write(tokens)
+    }
+
+    /// What changes whenever the file does.
+    pub(crate) fn mark(&self) -> Option<(u64, i64, u32, u64)> {
+        let found = rustix::fs::stat(&self.path).ok()?;
+        Some((found.st_ino, found.st_mtime as i64, found.st_mtime_nsec as u32, found.st_size as u64))
+    }
+
+    fn stored(&self) -> Result<Vec<Token>, TokenError> {
+        let text = match fs::read(&self.path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(self.failed(error)),
+        };
+        let damaged = |why: String| TokenError::Damaged { path: self.path.clone(), why };
+        let stored: Stored = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
+        match stored.version {
+            VERSION => Ok(stored.tokens),
+            newer => Err(damaged(format!("its version is {newer}, and this program writes {VERSION}"))),
+        }
+    }
+
+    fn write(&self, tokens: Vec<Token>) -> Result<(), TokenError> {
+        let bytes = serde_json::to_vec_pretty(&Stored { version: VERSION, tokens }).unwrap_or_default();
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        let written = || -> io::Result<()> {
+            // Of mode 0600, and under its name when it is whole.
+            let mut new = tempfile::NamedTempFile::new_in(folder)?;
+            new.write_all(&bytes)?;
+            new.as_file().sync_all()?;
+            new.persist(&self.path)?;
+            File::open(folder)?.sync_all()
+        };
+        written().map_err(|error| self.failed(error))
+    }
+
+    /// Keeps other processes from changing the file, until it is dropped.
+    fn lock(&self) -> Result<File, TokenError> {
+        let locked = || -> io::Result<File> {
+            let path = self.path.with_extension("lock");
+            let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
+            flock(&lock, FlockOperation::LockExclusive)?;
+            Ok(lock)
+        };
+        locked().map_err(|error| self.failed(error))
+    }
+
+    fn failed(&self, error: io::Error) -> TokenError {
+        TokenError::Io { path: self.path.clone(), error }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn new(scope: Scope, expires: Option<u64>) -> NewToken {
+        NewToken { scope, agents: None, all_sessions: false, expires: expires.map(Duration::from_secs) }
+    }
+
+    #[test]
+    fn a_token_is_known_by_its_text_until_it_is_revoked_and_its_text_is_kept_nowhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = TokenFile::of(folder.path());
+        assert_eq!(file.read().unwrap(), []);
+        let (token, text) = file.add(new(Scope::Control, None)).unwrap();
+        let (other, _) = file.add(new(Scope::Admin, Some(60))).unwrap();
+        assert_eq!(id_of(&text), Some(&*token.id));
+        let known = file.read().unwrap();
+        assert_eq!(known, [token.clone(), other.clone()]);
+        assert!(known[0].is(&text) && !known[1].is(&text) && !known[0].is(&text[..text.len() - 1]));
+        let stored = fs::read_to_string(folder.path().join("tokens.json")).unwrap();
+        assert!(!stored.contains(&text[text.len() - 32..]));
+        let mode = fs::metadata(folder.path().join("tokens.json")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let mark = file.mark();
+        file.revoke(&token.id).unwrap();
+        assert_ne!(file.mark(), mark);
+        assert_eq!(file.read().unwrap(), [other]);
+        assert!(matches!(file.revoke(&token.id), Err(TokenError::Unknown(_))));
+    }
+
+    #[test]
+    fn what_has_expired_and_what_is_damaged_is_not_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = TokenFile::of(folder.path());
+        file.add(new(Scope::Observe, Some(0))).unwrap();
+        assert_eq!(file.read().unwrap(), []);
+        for text in ["{", "{\"version\":2,\"tokens\":[]}"] {
+            fs::write(folder.path().join("tokens.json"), text).unwrap();
+            assert!(matches!(file.read(), Err(TokenError::Damaged { .. })));
+            assert!(file.add(new(Scope::Observe, None)).is_err(), "it is not written over");
+        }
+        assert!(Scope::Observe < Scope::Control && Scope::Control < Scope::Admin);
+    }
+}
