@@ -16,6 +16,7 @@ mod agents;
 mod chat;
 mod completions;
 mod config;
+mod daemon;
 mod demo;
 mod doctor;
 mod profiles;
@@ -25,7 +26,9 @@ mod serve;
 mod sessions;
 mod skills;
 pub(crate) mod table;
+mod token;
 mod top;
+mod up;
 mod usage;
 mod version;
 mod wire;
@@ -39,6 +42,11 @@ pub(crate) enum Command {
     Run(run::Run),
     Chat(chat::Chat),
     Serve(serve::Serve),
+    Up(up::Up),
+    Down(daemon::Down),
+    Open(daemon::Open),
+    Token(token::Token),
+    Reload(daemon::Reload),
     Sessions(sessions::Sessions),
     Wire(wire::Wire),
     Top(top::Top),
@@ -68,6 +76,11 @@ impl Command {
             Self::Run(command) => on_runtime(command.run(config))?,
             Self::Chat(command) => on_runtime(command.run(config))?,
             Self::Serve(command) => on_runtime(command.run(config))?,
+            Self::Up(command) => on_runtime(command.run(config))?,
+            Self::Down(command) => on_runtime(command.run())?,
+            Self::Open(command) => on_runtime(command.run())?,
+            Self::Reload(command) => on_runtime(command.run())?,
+            Self::Token(command) => command.run()?,
             Self::Demo(command) => on_runtime(command.run(config))?,
             Self::Top(command) => on_runtime(command.run(config))?,
             Self::Doctor(command) => on_runtime(command.run(config))?,
@@ -92,6 +105,11 @@ impl Command {
             Self::Chat(command) if command.debug => Reader::Author,
             Self::Chat(_) | Self::Run(_) | Self::Demo(_) | Self::Sessions(_) => Reader::Person,
             Self::Serve(_)
+            | Self::Up(_)
+            | Self::Down(_)
+            | Self::Open(_)
+            | Self::Reload(_)
+            | Self::Token(_)
             | Self::Adapter(_)
             | Self::Doctor(_)
             | Self::Agents(_)

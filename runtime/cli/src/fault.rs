@@ -46,6 +46,11 @@ impl Fault {
         Self { next: Some(next.to_string()), ..self }
     }
 
+    /// What happened, without colours and secrets.
+    pub(crate) fn text(&self) -> String {
+        redact::text(&chain(&self.error)).into_owned()
+    }
+
     /// Tells the person at the terminal, and gives the exit code. That no one reads our output any more is not a failure.
     pub(crate) fn report(&self) -> ExitCode {
         if self.is_broken_pipe() {

@@ -16,7 +16,7 @@ use trunkline_journal::{OpenError, Options, Sync};
 use trunkline_relay::{RelayOptions, Report, serve_beside_sockets};
 use trunkline_sessions::{Archive, Sessions};
 
-use crate::{fault::Fault, hub::Hub, interrupt::Interrupts, target};
+use crate::{daemon, fault::Fault, hub::Hub, interrupt::Interrupts, target};
 
 /// The socket in the folder of a journal.
 pub(crate) const SOCKET: &str = "host.sock";
@@ -52,6 +52,17 @@ pub(crate) fn options(config: &Config) -> Options {
     (retention.age, retention.bytes, retention.sessions) =
         (limits.max_age, limits.max_bytes, limits.max_sessions);
     options
+}
+
+/// The same, or the daemon's, where there has been one.
+///
+/// # Errors
+/// What is wrong with the configuration.
+pub(crate) fn folder_or_daemons(
+    given: Option<&Path>,
+    config: Option<&Path>,
+) -> Result<Option<PathBuf>, Fault> {
+    Ok(folder(given, config)?.or_else(daemon::journal))
 }
 
 /// Looks at a journal, which another process may have.

@@ -18,6 +18,7 @@ mod args;
 mod ask;
 mod command;
 mod conversation;
+mod daemon;
 mod exit;
 mod fault;
 mod hub;

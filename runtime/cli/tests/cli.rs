@@ -13,6 +13,7 @@ mod cli {
     mod doctor;
     mod examples;
     mod facts;
+    mod gateway;
     mod hostile;
     mod import;
     mod journal;

@@ -51,7 +51,7 @@ Examples:
   trunkline sessions --journal journal check
   trunkline sessions --journal journal rm s-1")]
 pub(crate) struct Sessions {
-    /// The journal's folder [default: `journal` in `runtime` of the configuration]
+    /// The journal's folder [default: `journal` in `runtime` of the configuration, else that of `trunkline up`]
     #[arg(long, value_name = "FOLDER", env = "TRUNKLINE_JOURNAL")]
     journal: Option<PathBuf>,
 
@@ -146,7 +146,7 @@ enum Format {
 
 impl Sessions {
     pub(super) async fn run(self, config: Option<&Path>) -> Done {
-        let Some(folder) = journal::folder(self.journal.as_deref(), config)? else {
+        let Some(folder) = journal::folder_or_daemons(self.journal.as_deref(), config)? else {
             return Err(Fault::usage(anyhow!("no journal is named"))
                 .next("name one by --journal FOLDER, or by `journal` in `runtime` of the configuration"));
         };

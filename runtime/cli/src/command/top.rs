@@ -77,7 +77,7 @@ pub(crate) struct Top {
 
 impl Top {
     pub(super) async fn run(self, config: Option<&Path>) -> Done {
-        let folder = journal::folder(self.journal.as_deref(), config)?.ok_or_else(|| {
+        let folder = journal::folder_or_daemons(self.journal.as_deref(), config)?.ok_or_else(|| {
             Fault::usage(anyhow!("no journal is named"))
                 .next("add --journal FOLDER, that of `trunkline serve`")
         })?;

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use trunkline_testing::{has_program, skipped};
 
 /// What is not run here: how the command begins, and why.
-const ELSEWHERE: [(&str, &str); 32] = [
+const ELSEWHERE: [(&str, &str); 38] = [
     ("cargo ", "builds, tests or installs; `.ci/run` does"),
     ("go build ", "`.ci/run suite` does"),
     (".ci/", "runs the tests, this one too"),
@@ -31,6 +31,12 @@ const ELSEWHERE: [(&str, &str); 32] = [
     ),
     ("trunkline chat --journal journal", "a journal of the reader's; `cli::attach` runs it"),
     ("trunkline top --journal journal", "a host of the reader\'s; `cli::top` runs each"),
+    ("trunkline up", "a daemon that stays; `cli::gateway` runs it"),
+    ("trunkline down", "a daemon of the reader's; `cli::gateway` runs it"),
+    ("trunkline open", "a daemon of the reader's; `cli::gateway` runs it"),
+    ("trunkline token", "a daemon of the reader's; `cli::gateway` runs it"),
+    ("TOKEN=", "a daemon of the reader's; `cli::gateway` runs it"),
+    ("curl ", "a daemon of the reader's; `cli::gateway` asks the same"),
     ("trunkline demo --adapter ./my-adapter", "the reader's own adapter"),
     ("trunkline-conformance smoke -- ./my-adapter", "the reader's own adapter"),
     ("trunkline-conformance adapter --class robust -- ./my-adapter", "the reader's own adapter"),

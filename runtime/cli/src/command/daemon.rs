@@ -1,0 +1,148 @@
+//! `trunkline down`, `reload` and `open`: what a daemon is asked by its user.
+
+use std::{
+    fs,
+    io::Write,
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::anyhow;
+use clap::Args;
+use tokio::time::{Instant, sleep};
+use trunkline_gateway::Method;
+
+use crate::{
+    daemon::State,
+    exit,
+    fault::{Done, Fault},
+};
+
+/// How long a daemon may take to end.
+const ENDS: Duration = Duration::from_secs(20);
+
+/// How often it is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Ends the daemon: turns that run may end first, for some seconds
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  trunkline down
+  trunkline down --state /srv/trunkline")]
+pub(crate) struct Down {
+    #[command(flatten)]
+    state: State,
+}
+
+impl Down {
+    pub(super) async fn run(self) -> Done {
+        let folder = self.state.folder()?;
+        folder.ask(Method::POST, "/v1/stop").await?;
+        let until = Instant::now() + ENDS;
+        while !folder.is_down() || folder.running().is_ok() {
+            if Instant::now() > until {
+                return Err(Fault::failed(anyhow!("the daemon has not ended within {} s", ENDS.as_secs())));
+            }
+            sleep(LOOK).await;
+        }
+        Ok(exit::OK)
+    }
+}
+
+/// Has the daemon read its configuration again. One that is wrong is refused, and changes nothing
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  trunkline reload
+  trunkline reload --state /srv/trunkline")]
+pub(crate) struct Reload {
+    #[command(flatten)]
+    state: State,
+}
+
+impl Reload {
+    pub(super) async fn run(self) -> Done {
+        let (_, told) = self.state.folder()?.ask(Method::POST, "/v1/reload").await?;
+        writeln!(anstream::stdout(), "{}", told["reloaded"].as_str().unwrap_or_default())?;
+        Ok(exit::OK)
+    }
+}
+
+/// Opens the daemon's page in a browser
+///
+/// The browser gets a file of yours alone, which hands the page a code that is good once, for a minute: no secret
+/// stands in a command line or an address. On a machine without a browser, forward the port and give the page a token
+/// of `trunkline token new`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  trunkline open
+  trunkline open --print")]
+pub(crate) struct Open {
+    #[command(flatten)]
+    state: State,
+
+    /// Prints the file's path, and opens nothing
+    #[arg(long)]
+    print: bool,
+}
+
+impl Open {
+    pub(super) async fn run(self) -> Done {
+        let folder = self.state.folder()?;
+        let (_, told) = folder.ask(Method::POST, "/v1/handover").await?;
+        let running = folder.running()?;
+        let code = told["code"].as_str().unwrap_or_default();
+        let path = folder.0.join("open.html");
+        write_private(&path, &page(&running.http, code))?;
+        let mut out = anstream::stdout();
+        if !self.print && browse(&path) {
+            writeln!(out, "opened {} in a browser", running.http)?;
+            return Ok(exit::OK);
+        }
+        writeln!(out, "{}", path.display())?;
+        if !self.print {
+            writeln!(
+                anstream::stderr(),
+                "no browser was found: open that file within a minute, or {} with a token of `trunkline token new`",
+                running.http
+            )?;
+        }
+        Ok(exit::OK)
+    }
+}
+
+/// A page that gives the code, and is left at once. Address and code have nothing that HTML would read.
+fn page(http: &str, code: &str) -> String {
+    format!(
+        "<!doctype html>\n<meta charset=\"utf-8\">\n<title>trunkline</title>\n\
+         <form method=\"post\" action=\"{http}/open\"><input type=\"hidden\" name=\"code\" value=\"{code}\">\
+         <button>Open trunkline</button></form>\n<script>document.forms[0].submit()</script>\n"
+    )
+}
+
+fn write_private(path: &Path, text: &str) -> Result<(), Fault> {
+    // An old one may be there: its code is no longer good.
+    let _ = fs::remove_file(path);
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes())?;
+    Ok(())
+}
+
+/// Opens a file as the desktop does, or the user's variable says. Whether something was started.
+fn browse(path: &Path) -> bool {
+    let chosen = std::env::var("BROWSER").ok().filter(|browser| !browser.is_empty());
+    let has_desktop = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
+    let program = chosen.or_else(|| has_desktop.then(|| "xdg-open".to_owned()));
+    let Some(program) = program else { return false };
+    let started = Command::new(program)
+        .arg(path)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    started.is_ok()
+}

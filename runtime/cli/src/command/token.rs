@@ -1,0 +1,163 @@
+//! `trunkline token`: who may ask the daemon over HTTP.
+
+use std::{io::Write, time::Duration};
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::json;
+use trunkline_gateway::{NewToken, Scope, Token as Known, TokenError, TokenFile};
+
+use super::table;
+use crate::{
+    daemon::State,
+    exit,
+    fault::{Done, Fault},
+};
+
+/// Makes, lists and revokes the tokens of the daemon's HTTP
+///
+/// A token sees the sessions that it opened, unless it is made with --all-sessions. The daemon need not run; one that
+/// runs knows of a change within a second, and ends the streams of a token that was revoked.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  trunkline token new --scope control
+  trunkline token new --scope observe --all-sessions --expires 30d
+  trunkline token new --scope control --agents codex,claude-code
+  trunkline token list
+  trunkline token revoke 3f9c2a11")]
+pub(crate) struct Token {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Makes a token, and prints it: it is shown this once
+    New(New),
+    /// Lists the tokens that are good, without their text
+    List {
+        #[command(flatten)]
+        state: State,
+        /// As a JSON array
+        #[arg(long)]
+        json: bool,
+    },
+    /// Revokes one: its streams end within a second
+    Revoke {
+        /// The token's id, as `trunkline token list` shows it
+        id: String,
+        #[command(flatten)]
+        state: State,
+    },
+}
+
+#[derive(Debug, Args)]
+struct New {
+    /// What it allows
+    #[arg(long, value_enum)]
+    scope: Which,
+    /// The agents that it is for, by their ids, with commas between [default: all]
+    #[arg(long, value_name = "IDS", value_delimiter = ',')]
+    agents: Option<Vec<String>>,
+    /// For how long it is good, such as 30d or 12h [default: until it is revoked]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    expires: Option<Duration>,
+    /// Sees all sessions, and not only those that it opened
+    #[arg(long)]
+    all_sessions: bool,
+    #[command(flatten)]
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Which {
+    /// Reads sessions
+    Observe,
+    /// Opens sessions too, and speaks in them
+    Control,
+    /// Makes tokens too, and ends the daemon
+    Admin,
+}
+
+impl Token {
+    pub(super) fn run(self) -> Done {
+        match self.action {
+            Action::New(new) => new.run(),
+            Action::List { state, json } => list(&state, json),
+            Action::Revoke { id, state } => {
+                file(&state)?.revoke(&id).map_err(wrong)?;
+                Ok(exit::OK)
+            }
+        }
+    }
+}
+
+fn file(state: &State) -> Result<TokenFile, Fault> {
+    let folder = state.folder()?;
+    folder.make()?;
+    Ok(TokenFile::of(&folder.0))
+}
+
+fn wrong(error: TokenError) -> Fault {
+    match error {
+        error @ TokenError::Unknown(_) => Fault::usage(error),
+        error => Fault::failed(error),
+    }
+}
+
+impl New {
+    fn run(self) -> Done {
+        let scope = match self.scope {
+            Which::Observe => Scope::Observe,
+            Which::Control => Scope::Control,
+            Which::Admin => Scope::Admin,
+        };
+        let new =
+            NewToken { scope, agents: self.agents, all_sessions: self.all_sessions, expires: self.expires };
+        let (_, text) = file(&self.state)?.add(new).map_err(wrong)?;
+        writeln!(anstream::stdout(), "{text}")?;
+        Ok(exit::OK)
+    }
+}
+
+fn list(state: &State, as_json: bool) -> Done {
+    let tokens = file(state)?.read().map_err(wrong)?;
+    let mut out = anstream::stdout();
+    if as_json {
+        let told: Vec<_> = tokens
+            .iter()
+            .map(|token| {
+                json!({
+                    "id": token.id, "scope": token.scope.as_str(), "agents": token.agents,
+                    "all_sessions": token.all_sessions, "created": token.created, "expires": token.expires,
+                })
+            })
+            .collect();
+        writeln!(out, "{}", serde_json::Value::from(told))?;
+        return Ok(exit::OK);
+    }
+    if tokens.is_empty() {
+        writeln!(out, "there is no token; `trunkline token new --scope control` makes one")?;
+        return Ok(exit::OK);
+    }
+    let mut shown = table::of(&["id", "scope", "sessions", "agents", "expires"]);
+    for token in &tokens {
+        shown.add_row(row(token));
+    }
+    write!(out, "{}", table::lines(&shown))?;
+    Ok(exit::OK)
+}
+
+fn row(token: &Known) -> [String; 5] {
+    let expires = token.expires.map(|at| {
+        let at = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(at);
+        humantime::format_rfc3339_seconds(at).to_string()
+    });
+    [
+        token.id.clone(),
+        token.scope.as_str().to_owned(),
+        if token.all_sessions { "all" } else { "its own" }.to_owned(),
+        token.agents.as_ref().map_or_else(|| "all".to_owned(), |agents| agents.join(", ")),
+        expires.unwrap_or_else(|| "never".to_owned()),
+    ]
+}

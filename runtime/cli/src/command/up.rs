@@ -1,0 +1,190 @@
+//! `trunkline up`: the daemon. One host, its journal, a socket for this user, and HTTP.
+
+use std::{io::Write, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+
+use anyhow::{Context, anyhow};
+use clap::Args;
+use serde_json::json;
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+    time::{Instant, sleep},
+};
+use trunkline_gateway::{Gateway, Operate, Options};
+use trunkline_host::Host;
+use trunkline_relay::PrivateSocket;
+use trunkline_sessions::Sessions;
+
+use crate::{
+    daemon::{Running, State},
+    exit,
+    fault::{Done, Fault},
+    journal, target,
+    target::Target,
+};
+
+/// The port, where none is named.
+const PORT: u16 = 7457;
+
+/// How long turns may take to end when the daemon does.
+const DRAINS: Duration = Duration::from_secs(5);
+
+/// How often it is looked whether they have.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Starts the daemon: sessions that outlive every client, over HTTP, a socket and a page in the browser
+///
+/// HTTP listens on this machine alone, and every request needs a token (`trunkline token new`). The socket, host.sock
+/// in the journal's folder, is this user's alone and needs none. When it is ready it prints one line. SIGTERM and Ctrl-C
+/// end it within 10 s: turns may end first. SIGHUP, and `trunkline reload`, read the configuration again.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  trunkline up                                 every configured agent
+  trunkline up --adapter 'python3 adapter.py'  that adapter alone
+  trunkline up --http 127.0.0.1:0 --json       any free port; one line of JSON says which
+  trunkline open                               then: the page, in a browser
+  trunkline token new --scope control          a token for curl")]
+pub(crate) struct Up {
+    #[command(flatten)]
+    state: State,
+
+    #[command(flatten)]
+    target: Target,
+
+    /// Where HTTP listens: an address of this machine's loopback, and a port
+    #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from(([127, 0, 0, 1], PORT)))]
+    http: SocketAddr,
+
+    /// A further origin whose pages may ask, such as http://localhost:5173; may be repeated
+    #[arg(long, value_name = "ORIGIN")]
+    allow_origin: Vec<String>,
+
+    /// Prints the line as JSON: {"http", "socket", "pid"}
+    #[arg(long)]
+    json: bool,
+}
+
+impl Up {
+    pub(super) async fn run(self, config: Option<&Path>) -> Done {
+        if !self.http.ip().is_loopback() {
+            return Err(Fault::usage(anyhow!("{} is no address of this machine's loopback", self.http.ip()))
+                .next("listen on 127.0.0.1, and let others in through a tunnel or a proxy with TLS"));
+        }
+        let folder = self.state.folder()?;
+        folder.make()?;
+        let chosen = self.target.host_beside(config, &[], &Default::default())?;
+        chosen.any_may_run()?;
+        let host = chosen.host;
+        // The journal's lock is the daemon's: a second one ends here, and says who has it.
+        let opened = journal::open(host.clone(), &folder.journal(), chosen.journal).await?;
+        let sessions = opened.map_err(|error| {
+            Fault::usage(error)
+                .next("`trunkline down` ends the daemon that runs; --state FOLDER is for another")
+        })?;
+        let network = TcpListener::bind(self.http).await.map_err(|error| {
+            Fault::failed(anyhow!(error).context(format!("failed to listen on {}", self.http)))
+                .next("name another port by --http 127.0.0.1:PORT, or 0 for any that is free")
+        })?;
+        let socket = PrivateSocket::open(&folder.socket()).context("failed to take the daemon's socket")?;
+        let at = network.local_addr()?;
+        let running =
+            Running { http: format!("http://{at}"), socket: folder.socket(), pid: std::process::id() };
+
+        let (asked, mut stops) = mpsc::channel(1);
+        let operator = Operator { config: config.map(Path::to_owned), asked };
+        let operator = Arc::new(operator);
+        let options = Options {
+            state: folder.0.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            names: names(at),
+            origins: self.allow_origin.clone(),
+        };
+        let gateway = Gateway::new(host.clone(), sessions.clone(), operator.clone(), options)
+            .context("failed to use the daemon's folder")?;
+        let (mut key, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        let mut hangup = signal(SignalKind::hangup())?;
+        folder.note(&running)?;
+        host.stand_by();
+        self.tell(&running)?;
+
+        let stop = async {
+            loop {
+                tokio::select! {
+                    _ = key.recv() => break,
+                    _ = term.recv() => break,
+                    _ = stops.recv() => break,
+                    _ = hangup.recv() => {}
+                }
+                match operator.reload() {
+                    Ok(told) => tracing::info!("{told}"),
+                    Err(why) => tracing::error!("the configuration was not taken: {why}"),
+                }
+            }
+            tracing::info!("the daemon ends");
+            gateway.drain();
+            drain(&sessions).await;
+        };
+        gateway.serve(network, socket, stop).await;
+        end(&host, sessions.clone()).await;
+        folder.forget();
+        Ok(exit::OK)
+    }
+
+    /// Says that it is ready, and where.
+    fn tell(&self, running: &Running) -> Result<(), Fault> {
+        let Running { http, socket, pid } = running;
+        let mut out = anstream::stdout();
+        match self.json {
+            true => writeln!(out, "{}", json!({ "http": http, "socket": socket, "pid": pid }))?,
+            false => writeln!(
+                out,
+                "trunkline is up at {http}; `trunkline open` shows it, `trunkline down` ends it"
+            )?,
+        }
+        out.flush()?;
+        Ok(())
+    }
+}
+
+/// What a request may name as its host.
+fn names(at: SocketAddr) -> Vec<String> {
+    let port = at.port();
+    let mut names = vec![at.to_string()];
+    for name in ["localhost", "127.0.0.1", "[::1]"] {
+        names.push(format!("{name}:{port}"));
+    }
+    names
+}
+
+/// Waits until no turn is open, for a while.
+async fn drain(sessions: &Sessions) {
+    let until = Instant::now() + DRAINS;
+    while sessions.busy() > 0 && Instant::now() < until {
+        sleep(LOOK).await;
+    }
+}
+
+async fn end(host: &Host, sessions: Sessions) {
+    trunkline_relay::end(host, Some(sessions), std::future::ready(())).await;
+}
+
+/// What may be asked of the daemon itself.
+#[derive(Debug)]
+struct Operator {
+    config: Option<std::path::PathBuf>,
+    asked: mpsc::Sender<()>,
+}
+
+impl Operate for Operator {
+    fn reload(&self) -> Result<String, String> {
+        target::config(self.config.as_deref()).map_err(|fault| fault.text())?;
+        Ok("the configuration is well; its agents are taken when the daemon starts again".to_owned())
+    }
+
+    fn stop(&self) {
+        // One is enough.
+        let _ = self.asked.try_send(());
+    }
+}

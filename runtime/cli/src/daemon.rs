@@ -1,0 +1,149 @@
+//! The daemon of this user: its folder, and how to ask it.
+
+use std::{
+    fs::{self, DirBuilder},
+    io,
+    os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use anyhow::anyhow;
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use trunkline_gateway::{Method, StatusCode, ask};
+use trunkline_host::config::state_dir;
+
+use crate::{fault::Fault, journal::SOCKET};
+
+/// Which daemon.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct State {
+    /// The daemon's folder [default: trunkline/daemon in the user's state folder, ~/.local/state]
+    #[arg(long, value_name = "FOLDER", env = "TRUNKLINE_STATE")]
+    state: Option<PathBuf>,
+}
+
+/// The folder of a daemon, which is this user's alone.
+#[derive(Debug, Clone)]
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+/// A daemon that runs, as its folder tells.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Running {
+    pub(crate) http: String,
+    pub(crate) socket: PathBuf,
+    pub(crate) pid: u32,
+}
+
+impl State {
+    /// The folder, which may not be there yet.
+    ///
+    /// # Errors
+    /// When the user has no home, and names none.
+    pub(crate) fn folder(&self) -> Result<Folder, Fault> {
+        let folder = match &self.state {
+            Some(folder) => std::path::absolute(folder)?,
+            None => {
+                let folder = state_dir(|name| std::env::var_os(name)).ok_or_else(|| {
+                    Fault::usage(anyhow!("the user has no home"))
+                        .next("name the daemon's folder by --state FOLDER")
+                })?;
+                folder.join("daemon")
+            }
+        };
+        Ok(Folder(folder))
+    }
+}
+
+impl Folder {
+    /// Makes the folder where it is not there. One that others may write to is refused.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub(crate) fn make(&self) -> Result<(), Fault> {
+        let named = |error: io::Error| {
+            Fault::usage(anyhow!(error).context(format!("failed to use the folder {}", self.0.display())))
+        };
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.0).map_err(named)?;
+        let found = fs::metadata(&self.0).map_err(named)?;
+        if found.uid() != rustix::process::geteuid().as_raw() {
+            return Err(named(io::Error::other("it is another user's")));
+        }
+        if found.mode() & 0o077 != 0 {
+            fs::set_permissions(&self.0, fs::Permissions::from_mode(0o700)).map_err(named)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn journal(&self) -> PathBuf {
+        self.0.join("journal")
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.journal().join(SOCKET)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.join("daemon.json")
+    }
+
+    /// Notes where the daemon is, for commands.
+    pub(crate) fn note(&self, running: &Running) -> io::Result<()> {
+        let new = self.0.join(".daemon.json");
+        fs::write(&new, serde_json::to_vec(running)?)?;
+        fs::rename(new, self.file())
+    }
+
+    /// Forgets it.
+    pub(crate) fn forget(&self) {
+        // It may be gone.
+        let _ = fs::remove_file(self.file());
+    }
+
+    /// Where the daemon of this folder is, as it noted.
+    ///
+    /// # Errors
+    /// That there is none.
+    pub(crate) fn running(&self) -> Result<Running, Fault> {
+        let noted = fs::read(self.file()).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        noted.ok_or_else(|| self.none())
+    }
+
+    /// That no daemon runs.
+    fn none(&self) -> Fault {
+        Fault::failed(anyhow!("no daemon runs in {}", self.0.display()))
+            .next("`trunkline up` starts one; --state FOLDER names another folder")
+    }
+
+    /// Asks the daemon. Gives its answer, or its problem as a fault.
+    ///
+    /// # Errors
+    /// When it is not there, or refuses.
+    pub(crate) async fn ask(&self, method: Method, path: &str) -> Result<(StatusCode, Value), Fault> {
+        let answered = ask(&self.socket(), method, path, Vec::new()).await;
+        let (status, body) = answered.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => self.none(),
+            _ => Fault::failed(
+                anyhow!(error).context(format!("failed to ask the daemon in {}", self.0.display())),
+            ),
+        })?;
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        if status.is_success() {
+            return Ok((status, body));
+        }
+        let detail = body["detail"].as_str().unwrap_or("the daemon refused");
+        Err(Fault::failed(anyhow!("{detail}")))
+    }
+
+    /// Whether no process listens on the daemon's socket any more.
+    pub(crate) fn is_down(&self) -> bool {
+        std::os::unix::net::UnixStream::connect(self.socket()).is_err()
+    }
+}
+
+/// The folder of the daemon's journal, where there is one.
+pub(crate) fn journal() -> Option<PathBuf> {
+    let state = State { state: std::env::var_os("TRUNKLINE_STATE").map(PathBuf::from) };
+    state.folder().ok().map(|folder| folder.journal()).filter(|journal: &PathBuf| Path::is_dir(journal))
+}
