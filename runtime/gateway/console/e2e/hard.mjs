@@ -9,96 +9,10 @@ import { fresh } from "./basic.mjs";
 import { clean, ends, open, send, wholeText } from "./steps.mjs";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-/** The longest time that the page may not answer, in milliseconds. */
-const LONGEST = 200;
-
-async function watchTasks(page) {
-  await page.evaluate(() => {
-    window.tasks = [];
-    new PerformanceObserver((list) => window.tasks.push(...list.getEntries().map((entry) => entry.duration))).observe({ type: "longtask" });
-  });
-}
-
-async function longest(page) {
-  await page.waitForTimeout(100);
-  return page.evaluate(() => Math.round(Math.max(0, ...window.tasks)));
-}
-
 /** Elements of the page that no text may bring into it. */
 function strangers() {
   const names = "script, iframe, object, embed, style, video, audio, math, base, meta[http-equiv], .rows svg:not(.icon), .rows img:not([src^='blob:'])";
   return [...document.querySelectorAll(names)].map((element) => element.outerHTML).filter((html) => !html.includes("/app.js"));
-}
-
-/** Other work on the machine only makes tasks longer: the best of four tries counts. */
-async function calm(measure) {
-  for (let tries = 1; ; tries += 1) {
-    try {
-      return await measure();
-    } catch (error) {
-      if (tries === 4 || !/^longest task/.test(error.message)) throw error;
-      await new Promise((done) => setTimeout(done, 3000));
-    }
-  }
-}
-
-/** An answer of 30,000 deltas, and a tool call with a long input and many colours. */
-async function longAnswer(it) {
-  const { page, wrong } = await open(it, "#/sessions");
-  await watchTasks(page);
-  await page.evaluate(() => {
-    location.hash = "#/sessions/answer";
-  });
-  await page.locator(".ended").waitFor({ timeout: 30_000 });
-  await page.getByRole("button", { name: /Bash/ }).click();
-  await page.getByText("more characters").first().waitFor();
-  const took = await longest(page);
-  assert.ok(took <= LONGEST, `longest task: ${took} ms`);
-  await clean(page, wrong);
-  return `longest task ${took} ms`;
-}
-
-/** A session of 100,000 entries: opened, scrolled through, filtered, and added to. */
-async function veryLong(it) {
-  const { page, wrong } = await open(it, "#/sessions");
-  await watchTasks(page);
-  const begun = Date.now();
-  await page.evaluate(() => {
-    location.hash = "#/sessions/long";
-  });
-  await page.waitForFunction(() => document.querySelector(".rows article:last-child .ended") && !document.querySelector(".quiet-line"), null, { timeout: 60_000 });
-  const loaded = Date.now() - begun;
-  const first = await longest(page);
-  const count = await page.evaluate(() => document.querySelectorAll("*").length);
-  assert.ok(count < 3000, `${count} elements`);
-  // Through the whole of it, in leaps and page by page.
-  for (const part of [0, 0.5, 0.25, 0.99, 0.01, 0.7]) {
-    await page.locator(".scroller").evaluate((scroller, to) => scroller.scrollTo(0, scroller.scrollHeight * to), part);
-    await page.waitForTimeout(60);
-    assert.ok(await page.locator(".rows article").count() > 3, `rows at ${part}`);
-  }
-  await page.locator(".scroller").focus();
-  for (let at = 0; at < 15; at += 1) await page.keyboard.press("PageUp");
-  const scrolled = await longest(page);
-  await page.keyboard.press("w");
-  await page.getByLabel("Filter entries").fill("type:turn.begin chapter 4321");
-  await page.waitForFunction(() => document.querySelectorAll(".wire .entry").length === 1, null, { timeout: 30_000 });
-  const filtered = await longest(page);
-  await page.locator(".wire .entry").click();
-  await page.locator(".detail").getByRole("button", { name: "Show" }).click();
-  await page.waitForFunction(() => {
-    const row = [...document.querySelectorAll(".rows > article")].find((each) => each.innerText.includes("Question 4321:"));
-    const top = document.querySelector(".scroller").getBoundingClientRect().top;
-    return row && Math.abs(row.getBoundingClientRect().top - top - 8) < 30;
-  });
-  await page.keyboard.press("Escape");
-  await page.getByRole("button", { name: /to the end|new/ }).first().click();
-  await send(page, "stream");
-  await page.getByText("See also").last().waitFor();
-  const all = await longest(page);
-  assert.ok(all <= LONGEST, `longest tasks: loading ${first}, scrolling ${scrolled}, filter ${filtered}, live ${all} ms`);
-  await clean(page, wrong);
-  return `read in ${loaded} ms; longest task ${first} ms loading, ${all} ms in all; ${count} elements`;
 }
 
 export const flows = {
@@ -231,25 +145,6 @@ export const flows = {
       await ends(page, 1);
       assert.equal((await wholeText(page)).split("Here is what I found").length, 2);
       await clean(page, wrong);
-    },
-  },
-  "100000-entries": {
-    mock: true,
-    async run(it) {
-      fill(it.place.world.open("coder", "Long", "long"), 100_000);
-      return calm(() => veryLong(it));
-    },
-  },
-  "one-long-answer": {
-    mock: true,
-    async run(it) {
-      const session = it.place.world.open("coder", "Answer", "answer");
-      session.add({ type: "turn.begin", turn_id: "t", content: "All of it" });
-      for (let at = 0; at < 30_000; at += 1) session.add({ type: "output", turn_id: "t", content: at % 40 === 39 ? "\n\n" : at % 900 === 0 ? "\n```js\n" : at % 900 === 60 ? "\n```\n\n" : `word **${at}** ` });
-      session.add({ type: "tool.start", turn_id: "t", tool_call_id: "c", tool: "Bash", input: { command: "x".repeat(500_000) } });
-      session.add({ type: "tool.end", turn_id: "t", tool_call_id: "c", content: `${"\u001b[32my\u001b[0mx ".repeat(100_000)}\n` });
-      session.add({ type: "turn.complete", turn_id: "t" });
-      return calm(() => longAnswer(it));
     },
   },
   xss: {

@@ -2,9 +2,10 @@
 import { daemon, launch } from "./browser.mjs";
 import * as basic from "./basic.mjs";
 import * as hard from "./hard.mjs";
+import * as long from "./long.mjs";
 
 const only = process.argv.slice(2);
-const flows = Object.entries({ ...basic.flows, ...hard.flows }).filter(([name]) => only.length === 0 || only.includes(name));
+const flows = Object.entries({ ...basic.flows, ...hard.flows, ...long.flows }).filter(([name]) => only.length === 0 || only.includes(name));
 const browser = await launch();
 let failed = 0;
 for (const [name, flow] of flows) {
