@@ -2,7 +2,6 @@
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { SCRIPTS } from "../mock/agent.mjs";
 import { sha256 } from "../mock/world.mjs";
 
@@ -47,7 +46,8 @@ class Session {
   }
 
   input(message) {
-    const { message_id, turn_id, mode, content = "" } = message;
+    const { message_id, turn_id, mode } = message;
+    const content = message.content ?? "";
     if (mode === "steer") return this.send({ type: "steer.result", message_id, delivered: this.running !== "" });
     this.queue.push({ turn: turn_id, content });
     if (this.running === "") void this.next();
@@ -83,20 +83,22 @@ class Session {
   }
 }
 
-createInterface({ input: process.stdin, crlfDelay: Infinity }).on("line", (line) => {
+const utf8 = new TextDecoder("utf-8", { fatal: true });
+
+function take(line) {
   let message;
   try {
-    message = JSON.parse(line);
+    message = JSON.parse(utf8.decode(line));
   } catch {
     return;
   }
   if (message?.type === "ping") return write({ type: "pong", session_id: "", nonce: message.nonce });
-  if (message?.type === "session.start") return sessions.set(message.session_id, new Session(message));
+  if (message?.type === "session.start" && !sessions.has(message.session_id)) return sessions.set(message.session_id, new Session(message));
   const session = sessions.get(message?.session_id);
   if (!session) return;
   switch (message.type) {
     case "user.input":
-      return session.input(message);
+      return typeof (message.content ?? "") === "string" ? session.input(message) : undefined;
     case "stop":
       return session.stopper?.abort();
     case "permission.response":
@@ -111,4 +113,14 @@ createInterface({ input: process.stdin, crlfDelay: Infinity }).on("line", (line)
       sessions.delete(session.id);
       return session.stopper?.abort();
   }
-}).on("close", () => process.exit(0));
+}
+
+// Node's readline ends lines at U+2028 too, where the protocol has data.
+let rest = Buffer.alloc(0);
+process.stdin.on("data", (chunk) => {
+  rest = Buffer.concat([rest, chunk]);
+  for (let end = rest.indexOf(10); end >= 0; end = rest.indexOf(10)) {
+    take(rest.subarray(0, end));
+    rest = rest.subarray(end + 1);
+  }
+}).on("end", () => process.exit(0));

@@ -78,7 +78,7 @@ function Values({ row, decision }: { row: QuestionRow; decision: Decision }): JS
 }
 
 function Resource({ row }: { row: PermissionRow }): JSX.Element | null {
-  return row.resource === "" ? null : <pre class="resource" tabIndex={0} aria-label="What it acts on">{visible(row.resource)}</pre>;
+  return row.resource === "" ? null : <pre class="resource" tabIndex={0} role="group" aria-label="What it acts on">{visible(row.resource)}</pre>;
 }
 
 function Details({ row, open }: { row: PermissionRow; open: boolean }): JSX.Element {

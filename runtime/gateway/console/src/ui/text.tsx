@@ -95,7 +95,7 @@ export function Code({ text, lang }: { text: string; lang: string }): VNode {
         <span>{lang || "text"}</span>
         <Copy text={() => text} label="Copy code" />
       </figcaption>
-      <pre tabIndex={0}>{lang === "ansi" ? <Ansi text={text} /> : <code>{text}</code>}</pre>
+      <pre tabIndex={0} role="group" aria-label="Code">{lang === "ansi" ? <Ansi text={text} /> : <code>{text}</code>}</pre>
     </figure>
   );
 }
@@ -124,7 +124,7 @@ export function Output({ text, end = false, strict = false, label }: { text: str
   return (
     <div class="output">
       {end && more}
-      <pre tabIndex={0} aria-label={label}><Ansi text={strict ? visible(part) : part} /></pre>
+      <pre tabIndex={0} role="group" aria-label={label}><Ansi text={strict ? visible(part) : part} /></pre>
       {!end && more}
     </div>
   );

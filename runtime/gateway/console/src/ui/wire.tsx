@@ -155,7 +155,7 @@ function Detail({ line, close }: { line: WireLine; close: () => void }): JSX.Ele
         }}>Show</button>}
         <button type="button" class="quiet small" onClick={close}>Close</button>
       </header>
-      <pre tabIndex={0} aria-label="The entry"><code>{visible(text.slice(0, shown))}</code></pre>
+      <pre tabIndex={0} role="group" aria-label="The entry"><code>{visible(text.slice(0, shown))}</code></pre>
       {text.length > shown && <button type="button" class="quiet more" onClick={() => show(shown * 4)}>{text.length - shown} more characters</button>}
     </section>
   );
