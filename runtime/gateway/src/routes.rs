@@ -56,6 +56,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/stop", post(operate::stop))
         .route("/v1/handover", post(operate::handover))
         .route("/metrics", get(operate::metrics))
+        .route("/openapi.json", get(operate::contract))
         .route_layer(from_fn_with_state(shared.clone(), guard::with_pass));
     let open = Router::new()
         .route("/", get(async || console::page()))
@@ -174,3 +175,47 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
 
 type Asks = Extension<Pass>;
 type Gate = State<Arc<Shared>>;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+
+    /// The contract is a file by hand: it has each path and method that there is, and no other.
+    #[test]
+    fn the_contract_has_all_paths() {
+        let contract: Value = serde_json::from_str(super::operate::CONTRACT).unwrap();
+        let methods = ["get", "post", "put", "delete"];
+        let mut told = BTreeSet::new();
+        for (path, item) in contract["paths"].as_object().unwrap() {
+            told.extend(
+                methods
+                    .iter()
+                    .filter(|method| item[**method].is_object())
+                    .map(|method| (path.clone(), *method)),
+            );
+        }
+        let source = include_str!("routes.rs").split("#[cfg(test)]").next().unwrap();
+        let source: String = source.split_whitespace().collect::<Vec<_>>().join(" ");
+        let mut there = BTreeSet::new();
+        for route in source.split(".route(").skip(1) {
+            let (path, rest) = route.split_once(", ").unwrap();
+            let path = match path.trim_matches('"') {
+                "crate::handover::PATH" => crate::handover::PATH,
+                path => path,
+            };
+            let rest = rest.split(".route").next().unwrap();
+            for method in methods {
+                if rest.contains(&format!("{method}(")) {
+                    there.insert((path.to_owned(), method));
+                }
+            }
+        }
+        // The page and its assets are for people.
+        for asset in ["/", "/app.js", "/app.css", "/icon.svg"] {
+            assert!(there.remove(&(asset.to_owned(), "get")), "{asset}");
+        }
+        assert_eq!(told, there);
+    }
+}

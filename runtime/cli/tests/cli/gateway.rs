@@ -13,6 +13,9 @@ use serde_json::{Value, json};
 
 use super::Home;
 
+mod contract;
+mod pipe;
+
 /// How long an answer may take: a test that hangs does not say where.
 const SILENT: Duration = Duration::from_secs(120);
 
@@ -132,7 +135,9 @@ impl Client {
         let (status, headers) = head(&mut stream);
         let mut body = String::new();
         stream.read_to_string(&mut body).unwrap();
-        Answer { status, headers, body }
+        let answer = Answer { status, headers, body };
+        contract::check(method, path, &answer);
+        answer
     }
 
     fn get(&self, path: &str) -> Answer {

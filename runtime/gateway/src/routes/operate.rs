@@ -20,6 +20,9 @@ use crate::{
     token::{NewToken, Scope},
 };
 
+/// What may be asked, as OpenAPI has it.
+pub(super) const CONTRACT: &str = include_str!("../../openapi.json");
+
 /// For how long the token of a console is good.
 const CONSOLE: Duration = Duration::from_secs(12 * 60 * 60);
 
@@ -41,6 +44,10 @@ pub(super) async fn ready(State(shared): Gate) -> Response {
         true => "ready\n".into_response(),
         false => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n").into_response(),
     }
+}
+
+pub(super) async fn contract() -> Response {
+    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], CONTRACT).into_response()
 }
 
 pub(super) async fn metrics(State(shared): Gate, Extension(pass): Asks) -> Answer<Response> {
