@@ -174,7 +174,7 @@ fn refuse<const N: usize>(options: [(&str, bool); N]) -> Result<(), String> {
 }
 
 pub(crate) fn forbidden_option(name: &str) -> String {
-    format!("{name} may not be set from a network; {} may", OPTIONS.join(", "))
+    format!("{name} may not be set from a network; {} and title may", OPTIONS.join(", "))
 }
 
 #[cfg(test)]

@@ -85,7 +85,7 @@ impl Journaled {
         meta: Option<Meta>,
         ready: &[u8],
     ) -> Result<(), trunkline_protocol::SessionClosed> {
-        match self.sessions.start(id, agent, start, meta) {
+        match self.sessions.start(id, agent, start, meta, None) {
             Ok(listener) => {
                 self.upstream.put_control(ready);
                 let outlet = Arc::new(self.upstream.outlet());

@@ -153,7 +153,7 @@ impl Sessions {
         &self.shared.journal
     }
 
-    /// Opens a new session, and listens to it from its first entry on.
+    /// Opens a new session, and listens to it from its first entry on. Without a title its first input heads it in lists.
     ///
     /// # Errors
     /// [`StartError`]; nothing is kept then.
@@ -166,6 +166,7 @@ impl Sessions {
         agent: &str,
         start: SessionStart,
         meta: Option<Meta>,
+        title: Option<&str>,
     ) -> Result<Listener, StartError> {
         let read_only = |why: String| StartError::Refused(ends::refused(AttachRefusal::ReadOnly, why));
         let exists = || StartError::Refused(ends::exists());
@@ -184,6 +185,7 @@ impl Sessions {
             return Err(read_only(trouble.to_string()));
         }
         let mut facts = Facts::new(id, agent, &start, meta.as_ref());
+        title.into_iter().for_each(|title| facts.entitle(title));
         facts.owner = self.visitor().map(|visitor| visitor.name.clone());
         let secrets = secrets(start.env.as_ref(), start.mcp_servers.as_ref());
         let options = SessionOptions { id: Some(id.clone()), start, meta, delivery: EventDelivery::Merged };

@@ -80,10 +80,10 @@ async fn a_session_of_another_is_not_there_for_a_visitor() {
         let (sessions, _kept) = opened(folder.path()).await;
         let mut open = Vec::new();
         if round == 0 {
-            open.push(sessions.start(&id("mine"), "x", SessionStart::default(), None).unwrap());
+            open.push(sessions.start(&id("mine"), "x", SessionStart::default(), None, None).unwrap());
             let ann = sessions.for_visitor(all[0].1.clone());
-            open.push(ann.start(&id("ann's x"), "x", SessionStart::default(), None).unwrap());
-            open.push(ann.start(&id("ann's y"), "y", SessionStart::default(), None).unwrap());
+            open.push(ann.start(&id("ann's x"), "x", SessionStart::default(), None, None).unwrap());
+            open.push(ann.start(&id("ann's y"), "y", SessionStart::default(), None, None).unwrap());
             for listener in &mut open {
                 let mut lines = Vec::new();
                 assert_eq!(listener.next(&mut lines).await.unwrap(), Heard::Lines);
@@ -113,11 +113,11 @@ async fn one_who_may_only_listen_does_not_speak_and_who_speaks_is_named() {
     let (observer, ann) = (visitor("tv", true, false, None), visitor("ann", false, true, Some(&["x"])));
     let (watched, own) = (sessions.for_visitor(observer), sessions.for_visitor(ann));
     for (sessions, agent) in [(&watched, "x"), (&own, "y")] {
-        let refused = sessions.start(&id("s"), agent, SessionStart::default(), None);
+        let refused = sessions.start(&id("s"), agent, SessionStart::default(), None, None);
         let Err(StartError::Refused(refused)) = refused else { panic!("{refused:?}") };
         assert_eq!(refused.reason, Some(AttachRefusal::Forbidden));
     }
-    let mut begun = own.start(&id("s"), "x", SessionStart::default(), None).unwrap();
+    let mut begun = own.start(&id("s"), "x", SessionStart::default(), None, None).unwrap();
     let control = SessionAttach { role: Some(Role::Control), ..SessionAttach::default() };
     let (attached, watching) = watched.attach(&id("s"), &control).await.unwrap();
     assert_eq!(attached.role, Some(Role::Observe), "whatever it asks for");

@@ -384,6 +384,9 @@ fn each_scope_may_do_its_own_and_what_is_anothers_is_not_there() {
         let refused = owner.post("/v1/sessions", &json!({ "options": options })).must_be(status);
         assert!(refused.json()["detail"].as_str().unwrap().contains(named), "{refused:?}");
     }
+    let titled = owner.post("/v1/sessions", &json!({ "options": { "title": "A name" } })).must_be(201).json();
+    let found = owner.get("/v1/sessions?text=a%20name").must_be(200).json();
+    assert_eq!(found["sessions"][0]["session_id"], titled["id"]);
     owner.post("/v1/sessions", &json!({ "agent": "none" })).must_be(422);
     owner.post("/v1/sessions", &json!({ "unknown": 1 })).must_be(400);
     owner.ask_with("POST", "/v1/sessions", &[], "{").must_be(400);

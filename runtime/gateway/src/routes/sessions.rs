@@ -54,7 +54,13 @@ pub(super) async fn open(
         default.or_else(|| ids.into_iter().find(|id| pass.may_have(id)))
     };
     let agent = new.agent.or_else(own).ok_or_else(|| Problem::forbidden("the token is for no agent"))?;
-    let start = start_of(&pass, &new.options)?;
+    let mut options = new.options;
+    let title = match options.remove("title") {
+        None => None,
+        Some(Value::String(title)) => Some(title),
+        Some(_) => return Err(Problem::unprocessable("title is a text")),
+    };
+    let start = start_of(&pass, &options)?;
     let id = uuid::Uuid::new_v4().simple().to_string();
     let id = SessionId::new(id).map_err(|error| Problem::failed(error.to_string()))?;
     let message = HostMessage::new(id.clone(), HostBody::SessionStart(Box::new(start)));
@@ -63,7 +69,7 @@ pub(super) async fn open(
     if !pass.may_have(&agent) {
         return Err(Problem::forbidden(format!("the token is not for the agent {agent}")));
     }
-    let mut listener = shared.sessions_for(&pass).start(&id, &agent, *start, None)?;
+    let mut listener = shared.sessions_for(&pass).start(&id, &agent, *start, None, title.as_deref())?;
     let stored = tokio::time::timeout(STORED, listener.next(&mut Vec::new())).await;
     if !matches!(stored, Ok(Ok(Heard::Lines))) {
         return Err(Problem::unavailable("the journal does not store the session in time"));
