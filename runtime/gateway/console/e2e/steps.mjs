@@ -1,5 +1,6 @@
 // Steps that flows share.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { signedIn } from "./browser.mjs";
 
 /** A page that is signed in, with all that went wrong in it. */
@@ -20,6 +21,10 @@ export async function open({ browser, place }, hash, options = {}) {
     wrong.push(`dialog: ${dialog.message()}`);
     void dialog.dismiss();
   });
+  // The assets that were just built, and not those that the daemon carries.
+  if (process.env.CONSOLE_DIST) {
+    for (const name of ["app.js", "app.css"]) await context.route(`**/${name}`, async (route) => route.fulfill({ response: await route.fetch(), body: readFileSync(new URL(`../dist/${name}`, import.meta.url)) }));
+  }
   const page = await signedIn(context, place, hash);
   return { context, page, wrong };
 }

@@ -150,9 +150,9 @@ async function input(session, said, request, response, pace) {
   if (known) return json(response, 202, known);
   if (session.closed) return problem(response, 409, "the session is closed");
   const turn = said.steer ?? `t-${sha256(message_id).slice(0, 12)}`;
-  for (const hash of said.files ?? []) {
+  for (const { sha256: hash, name, mime_type } of said.files ?? []) {
     const file = session.files.get(hash);
-    session.add({ type: "file.delivered", file_name: file?.name, size: file?.content.length, sha256: hash, by: "console" });
+    session.add({ type: "file.delivered", file_name: name, file_mime_type: mime_type, size: file?.content.length, sha256: hash, by: "console" });
   }
   if (said.steer !== undefined) {
     const seq = session.add({ type: "input.steered", turn_id: turn, message_id, content: said.content, by: "console" });
@@ -173,6 +173,8 @@ async function input(session, said, request, response, pace) {
 function events(session, url, request, response) {
   let at = Number(url.searchParams.get("after") ?? request.headers["last-event-id"] ?? 0);
   if (session.closed && at >= session.entries.length) return json(response, 204);
+  const epoch = url.searchParams.get("epoch");
+  if (at > session.entries.length || (at > 0 && epoch && JSON.parse(session.entries[at - 1]).epoch !== Number(epoch))) return problem(response, 409, "the journal has another entry there");
   response.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store, no-transform", "X-Accel-Buffering": "no" });
   response.write(": begin\n\n");
   const flush = () => {

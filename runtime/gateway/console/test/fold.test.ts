@@ -24,16 +24,6 @@ test("an entry counts once, whatever comes again", () => {
   assert.deepEqual(texts(fold), ["ab"]);
 });
 
-test("another journal is known by its entry at the same place", () => {
-  const fold = folded([{ type: "output", content: "a", time: "2026-01-01T00:00:00.000Z" }]);
-  const last = { type: "output", content: "a", seq: 1, epoch: 1, time: "2026-01-01T00:00:00.000Z" };
-  assert.equal(fold.hasLast(last), true);
-  assert.equal(fold.hasLast({ ...last, epoch: 2 }), false);
-  assert.equal(fold.hasLast({ ...last, time: "2026-01-01T00:00:00.001Z" }), false);
-  assert.equal(fold.hasLast({ ...last, seq: 2 }), false);
-  assert.equal(fold.hasLast(undefined), false);
-});
-
 test("a gap is shown", () => {
   const fold = new Fold();
   fold.apply({ type: "output", content: "a", seq: 7 });

@@ -104,8 +104,8 @@ test("an input that got no answer goes again under its id, one at a time", async
     return answer ? Promise.reject(answer) : Promise.resolve({});
   } };
   const outbox = new Outbox(api, "s", () => undefined, kept);
-  outbox.add("one", [], [], "");
-  outbox.add("two", [], [], "");
+  outbox.add("one", [], "");
+  outbox.add("two", [], "");
   await new Promise((resolve) => setImmediate(resolve));
   assert.deepEqual(said.map(([, content]) => content), ["one"], "the second waits for the first");
   // The page is loaded again.
@@ -118,7 +118,7 @@ test("an input that got no answer goes again under its id, one at a time", async
   again.taken(new Set(said.map(([id]) => id)));
   assert.deepEqual([again.sent.length, store.size], [0, 0]);
   answer = new Problem(422, "too long");
-  again.add("three", [], [], "");
+  again.add("three", [], "");
   await new Promise((resolve) => setImmediate(resolve));
   assert.deepEqual([again.sent[0]?.state, again.sent[0]?.detail], ["failed", "too long"]);
 });

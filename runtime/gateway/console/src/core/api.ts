@@ -2,7 +2,7 @@
 
 import type { Connection } from "./stream.ts";
 import { list, listed, num, obj, str } from "./types.ts";
-import type { Entry, Json, ListedSession, Me, Obj } from "./types.ts";
+import type { Json, ListedSession, Me, Obj } from "./types.ts";
 
 /** What the daemon says is wrong (RFC 9457), or that it is not there (status 0). */
 export class Problem extends Error {
@@ -14,6 +14,20 @@ export class Problem extends Error {
 export interface Page {
   sessions: ListedSession[];
   next: string;
+}
+
+/** A file of an input, by its SHA-256. */
+export interface GivenFile {
+  sha256: string;
+  name: string;
+  mime_type?: string;
+}
+
+/** What an input says; `steer` names the running turn that it adds to. */
+export interface Given {
+  content: string;
+  files?: GivenFile[];
+  steer?: string;
 }
 
 export interface Filter {
@@ -106,7 +120,7 @@ export class Api {
     await this.json("DELETE", `${path(id)}${remove ? "?remove=true" : ""}`);
   }
 
-  input(id: string, message: string, body: { content: string; files?: string[]; steer?: string }): Promise<Obj> {
+  input(id: string, message: string, body: Given): Promise<Obj> {
     return this.json("POST", `${path(id)}/inputs`, body, { "Idempotency-Key": message });
   }
 
@@ -138,18 +152,14 @@ export class Api {
     return answer.arrayBuffer();
   }
 
-  async history(id: string, from: number, limit: number): Promise<Entry[]> {
-    const it = await this.json("GET", `${path(id)}/history?from=${from}&limit=${limit}`);
-    return list(it.entries).map(obj).filter((each): each is Entry => typeof each.type === "string");
-  }
-
   async usage(days: number): Promise<Obj[]> {
     return list((await this.json("GET", `/v1/usage?days=${days}`)).days).map(obj);
   }
 
-  /** Opens the stream of a session behind an entry. */
-  async events(id: string, after: number, signal: AbortSignal): Promise<Connection> {
-    const answer = await this.send("GET", `${path(id)}/events?after=${after}`, {
+  /** Opens the stream of a session behind an entry, of which the epoch is told: another one there is another journal. */
+  async events(id: string, after: number, epoch: number, signal: AbortSignal): Promise<Connection> {
+    const behind = `after=${after}${epoch > 0 ? `&epoch=${epoch}` : ""}`;
+    const answer = await this.send("GET", `${path(id)}/events?${behind}`, {
       signal,
       headers: { Accept: "text/event-stream" },
     });

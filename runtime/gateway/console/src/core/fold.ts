@@ -30,8 +30,6 @@ export class Fold {
   last = 0;
   first = 0;
   epoch = 0;
-  /** When the last entry was stored. */
-  time = "";
   /** The turns that have no end, in the order of their begin: the first one runs. */
   openTurns: string[] = [];
   /** Requests that wait for an answer. */
@@ -60,7 +58,6 @@ export class Fold {
       if (this.first === 0) this.first = seq;
       this.last = seq;
       this.epoch = num(entry.epoch) ?? this.epoch;
-      this.time = str(entry.time);
     }
     this.version += 1;
     this.take(entry);
@@ -120,12 +117,6 @@ export class Fold {
       default:
         return this.note(entry);
     }
-  }
-
-  /** Whether an entry of the journal is the last one that was folded: another epoch or time is another journal. */
-  hasLast(entry: Entry | undefined): boolean {
-    return entry !== undefined && num(entry.seq) === this.last && (num(entry.epoch) ?? this.epoch) === this.epoch &&
-      str(entry.time) === this.time;
   }
 
   /** Adds a row behind the others. */

@@ -1,14 +1,14 @@
 /** Inputs that were sent and that the journal does not show yet. They outlive a reload, and go again under their id. */
 
 import { Problem } from "./api.ts";
+import type { Given, GivenFile } from "./api.ts";
 import { freshId } from "./id.ts";
 import { list, obj, str } from "./types.ts";
 
 export interface Sent {
   id: string;
   content: string;
-  files: string[];
-  names: string[];
+  files: GivenFile[];
   steer: string;
   state: "sending" | "sent" | "failed";
   detail: string;
@@ -16,7 +16,7 @@ export interface Sent {
 
 /** What an outbox needs of the daemon. */
 export interface Sender {
-  input(id: string, message: string, body: { content: string; files?: string[]; steer?: string }): Promise<unknown>;
+  input(id: string, message: string, body: Given): Promise<unknown>;
 }
 
 export interface Store {
@@ -42,11 +42,14 @@ export class Outbox {
     try {
       for (const each of list(JSON.parse(this.store?.getItem(this.key) ?? "[]")).map(obj)) {
         const state = each.state === "failed" ? "failed" : "sending";
-        const files = list(each.files).map(str);
-        const names = list(each.names).map(str);
+        const files = list(each.files).map(obj).map((file): GivenFile => ({
+          sha256: str(file.sha256),
+          name: str(file.name),
+          ...(str(file.mime_type) !== "" ? { mime_type: str(file.mime_type) } : {}),
+        }));
         if (str(each.id) === "") continue;
         this.sent.push({
-          id: str(each.id), content: str(each.content), files, names, steer: str(each.steer), state, detail: str(each.detail),
+          id: str(each.id), content: str(each.content), files, steer: str(each.steer), state, detail: str(each.detail),
         });
       }
     } catch {
@@ -58,9 +61,9 @@ export class Outbox {
     return this.sent.length >= MOST;
   }
 
-  add(content: string, files: string[], names: string[], steer: string): void {
+  add(content: string, files: GivenFile[], steer: string): void {
     if (this.full) return;
-    this.sent.push({ id: freshId(), content, files, names, steer, state: "sending", detail: "" });
+    this.sent.push({ id: freshId(), content, files, steer, state: "sending", detail: "" });
     this.save();
     void this.flush();
   }

@@ -118,8 +118,8 @@ export class SessionStore {
   private async connected(after: number, signal: AbortSignal): Promise<Connection> {
     this.attached = await this.api.show(this.id);
     this.target = num(this.attached.last_seq) ?? 0;
-    // A journal that has less than this page has read, or another entry at its place, is another journal.
-    if (after > 0 && (after > this.target || !this.fold.hasLast((await this.api.history(this.id, after, 1))[0]))) {
+    // A journal that has less than this page has read is another journal.
+    if (after > this.target) {
       this.reset();
       after = 0;
     }
@@ -128,7 +128,7 @@ export class SessionStore {
       this.start = after + 1;
     }
     this.changed();
-    return this.api.events(this.id, after, signal);
+    return this.api.events(this.id, after, this.fold.epoch, signal);
   }
 
   private async take(found: Line[], signal: AbortSignal): Promise<void> {

@@ -8,13 +8,14 @@ import { useSession, useShell } from "./hooks.ts";
 interface Attached {
   key: number;
   name: string;
+  mime: string;
   size: number;
   sha256: string;
   state: "loading" | "ready" | "failed";
   detail: string;
 }
 
-const MOST_FILES = 20;
+const MOST_FILES = 16;
 /** What a daemon takes by default; it decides, this only spares the way. */
 const LARGEST = 256 * 1024 * 1024;
 
@@ -61,7 +62,7 @@ export function Composer(): JSX.Element {
         setFiles((all) => all.map((each) => (each.key === key ? { ...each, ...part } : each)));
       const name = file.name || "pasted";
       const failed = file.size > LARGEST;
-      setFiles((all) => [...all, { key, name, size: file.size, sha256: "", state: failed ? "failed" : "loading", detail: failed ? "too large" : "" }]);
+      setFiles((all) => [...all, { key, name, mime: file.type, size: file.size, sha256: "", state: failed ? "failed" : "loading", detail: failed ? "too large" : "" }]);
       if (failed) continue;
       store.api.upload(store.id, name, file).then(
         ({ sha256 }) => change({ sha256, state: sha256 === "" ? "failed" : "ready" }),
@@ -76,7 +77,7 @@ export function Composer(): JSX.Element {
     if (text.trim() === "" && ready.length === 0) return;
     if (store.outbox.full) return fail("too many inputs wait");
     store.end();
-    store.outbox.add(text, ready.map((file) => file.sha256), ready.map((file) => file.name), steers ? running : "");
+    store.outbox.add(text, ready.map(({ sha256, name, mime }) => ({ sha256, name, ...(mime !== "" ? { mime_type: mime } : {}) })), steers ? running : "");
     write("");
     setFiles([]);
     fail("");
@@ -115,7 +116,7 @@ export function Composer(): JSX.Element {
       {store.outbox.sent.map((sent) => (
         <p class={`sent ${sent.state}`} key={sent.id}>
           <span class="badge">{sent.state === "failed" ? "not taken" : sent.detail === "" ? "sending" : "waits"}</span>
-          <span class="what">{visible(sent.content.slice(0, 200))}{sent.names.length > 0 && ` (${sent.names.map(visible).join(", ")})`}</span>
+          <span class="what">{visible(sent.content.slice(0, 200))}{sent.files.length > 0 && ` (${sent.files.map((file) => visible(file.name)).join(", ")})`}</span>
           {sent.detail !== "" && <span class="dim">{visible(sent.detail)}</span>}
           {sent.state === "failed" && <button type="button" class="quiet small" onClick={() => store.outbox.retry(sent.id)}>Send again</button>}
           {sent.state === "failed" && (

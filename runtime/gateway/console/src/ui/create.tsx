@@ -17,7 +17,6 @@ export function CreateDialog({ close }: { close: () => void }): JSX.Element {
   const [model, setModel] = useState("");
   const [mode, setMode] = useState("");
   const [effort, setEffort] = useState("");
-  const [title, setTitle] = useState("");
   const [message, write] = useState("");
   const [fault, fail] = useState("");
   const [busy, work] = useState(false);
@@ -44,7 +43,6 @@ export function CreateDialog({ close }: { close: () => void }): JSX.Element {
     if (model !== "") options.model = model;
     if (mode !== "") options.mode = mode;
     if (effort !== "") options.reasoning_effort = effort;
-    if (title.trim() !== "") options.title = title.trim();
     try {
       made.current.id ||= await api.create(agent, options);
       const { id, message: key } = made.current;
@@ -79,7 +77,6 @@ export function CreateDialog({ close }: { close: () => void }): JSX.Element {
         </label>
         <details>
           <summary>Options</summary>
-          <Pick label="Title" value={title} choices={[]} set={setTitle} empty="the first message" />
           <Pick label="Model" value={model} choices={choices(chosen?.models)} set={setModel} empty="as the agent says" />
           <Pick label="Mode" value={mode} choices={[]} set={setMode} empty="as the agent says" />
           <Pick label="Reasoning effort" value={effort} choices={[]} set={setEffort} empty="as the agent says" />

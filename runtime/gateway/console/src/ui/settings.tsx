@@ -52,6 +52,8 @@ export function SettingsDialog({ close }: { close: () => void }): JSX.Element {
   };
   const end = async (remove: boolean): Promise<void> => {
     try {
+      // What is listened to stays in the daemon's memory.
+      if (remove) store.dispose();
       await store.api.close(store.id, remove);
       close();
       if (remove) location.hash = "#/sessions";
