@@ -1,7 +1,8 @@
-// A Chromium of the system, and the mock daemon or one that stands already (CONSOLE_URL, CONSOLE_TOKEN).
+// A Chromium of the system, and the mock daemon or one that stands already (CONSOLE_URL, CONSOLE_TOKEN) or one of a program (CONSOLE_TRUNKLINE).
 import { existsSync } from "node:fs";
 import { chromium } from "playwright-core";
 import { start } from "../mock/main.mjs";
+import { real } from "./real.mjs";
 
 const PLACES = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome", "/usr/bin/google-chrome-stable"];
 
@@ -13,6 +14,7 @@ export function launch() {
 }
 
 export async function daemon(options) {
+  if (process.env.CONSOLE_TRUNKLINE) return real(process.env.CONSOLE_TRUNKLINE);
   if (process.env.CONSOLE_URL) return { url: process.env.CONSOLE_URL, token: process.env.CONSOLE_TOKEN ?? "", world: undefined };
   const mock = await start(options);
   return { ...mock, token: mock.world.token };

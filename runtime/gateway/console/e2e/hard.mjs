@@ -41,6 +41,26 @@ export const flows = {
       await clean(page, wrong);
     },
   },
+  "daemon-killed": {
+    real: true,
+    async run(it) {
+      const { page, wrong } = await open(it, await fresh(it, "Killed"));
+      await send(page, "slow");
+      await page.getByText("word5").waitFor();
+      await it.place.kill();
+      await page.getByText(/Connection lost/).waitFor();
+      await send(page, "stream after that");
+      await page.getByText("waits for the daemon").waitFor();
+      await it.place.again();
+      await page.locator(".ended.completed").waitFor({ timeout: 30_000 });
+      const text = await wholeText(page);
+      assert.equal(text.split("word4 word5").length, 2, "nothing is doubled");
+      assert.equal(text.split("stream after that").length, 2, "it arrived once");
+      assert.match(text, /host_restart/);
+      assert.equal(await page.locator(".sent").count(), 0);
+      await clean(page, wrong);
+    },
+  },
   "a-hidden-page-sleeps": {
     mock: true,
     async run(it) {

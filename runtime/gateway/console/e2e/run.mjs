@@ -13,9 +13,10 @@ for (const [name, flow] of flows) {
   const place = await daemon({ pace: 8 });
   const begun = Date.now();
   try {
-    if (flow.mock && !place.world) {
+    const lacks = flow.mock && !place.world ? "the mock" : flow.real && !place.kill ? "a program" : "";
+    if (lacks !== "") {
       skipped += 1;
-      console.log(`skipped ${name}: it needs the mock`);
+      console.log(`skipped ${name}: it needs ${lacks}`);
       continue;
     }
     const note = await flow.run({ browser, place });
