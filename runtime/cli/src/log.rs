@@ -74,7 +74,7 @@ pub(crate) fn start(logs: &Logs, reader: Reader) -> Result<(), Fault> {
         (0, Reader::Author) => {
             "warn,trunkline=debug,trunkline_host=debug,trunkline_host::link::driver::lines=info"
         }
-        (0, Reader::Operator) => "warn",
+        (0, Reader::Operator) => "warn,trunkline::reload=info",
         (1, _) => "info",
         (2, _) => "debug",
         (_, _) => "trace",

@@ -30,6 +30,7 @@ mod log;
 mod overrides;
 mod paint;
 mod partner;
+mod reload;
 mod screen;
 mod target;
 mod terminal;

@@ -114,9 +114,14 @@ pub(crate) fn build(config: Config) -> Result<Host, Fault> {
     build_with(config, |builder| builder)
 }
 
-fn build_with(mut config: Config, change: impl FnOnce(HostBuilder) -> HostBuilder) -> Result<Host, Fault> {
+/// The agents of a configuration as this program runs them.
+pub(crate) fn builder(mut config: Config) -> HostBuilder {
     config.agents.iter_mut().for_each(list_variables);
-    let host = change(host(config).usage_log(true)).build().map_err(|error| match error {
+    host(config).usage_log(true)
+}
+
+fn build_with(config: Config, change: impl FnOnce(HostBuilder) -> HostBuilder) -> Result<Host, Fault> {
+    let host = change(builder(config)).build().map_err(|error| match error {
         error @ BuildError::Policy(_) => {
             Fault::usage(error).next("correct that file; no agent runs before that")
         }
@@ -316,13 +321,17 @@ impl Target {
         }))
     }
 
-    /// The same, with further adapters, each as `ID=CMD ARGS`, and with more that the sessions of every agent may set.
-    pub(crate) fn host_beside(
+    /// The configuration with the agent that is meant, with further adapters, each as `ID=CMD ARGS`, and with more that the
+    /// sessions of every agent may set. [`Target::host_of`] makes its host.
+    ///
+    /// # Errors
+    /// What is wrong with the file or the command line.
+    pub(crate) fn config_beside(
         &self,
         file: Option<&Path>,
         also: &[String],
         may: &SessionMay,
-    ) -> Result<Chosen, Fault> {
+    ) -> Result<(Config, AgentConfig), Fault> {
         let target = self.by_environment();
         let mut config = target.config(file)?;
         target.agent.iter().for_each(|id| add_built_in(&mut config, id));
@@ -337,7 +346,7 @@ impl Target {
         for agent in &mut config.agents {
             agent.session_may = std::mem::take(&mut agent.session_may).union(may);
         }
-        target.choose(config, |_| Ok(()))
+        target.meant(config, |_| Ok(()))
     }
 
     /// The host after a change of the agent's configuration, without a trace in the usage log.
@@ -356,9 +365,19 @@ impl Target {
 
     fn choose(
         &self,
-        mut config: Config,
+        config: Config,
         change: impl FnOnce(&mut AgentConfig) -> Result<(), Fault>,
     ) -> Result<Chosen, Fault> {
+        let (config, agent) = self.meant(config, change)?;
+        self.host_of(config, agent)
+    }
+
+    /// The configuration with the agent that is meant as its default, after a change of it, and that agent.
+    fn meant(
+        &self,
+        mut config: Config,
+        change: impl FnOnce(&mut AgentConfig) -> Result<(), Fault>,
+    ) -> Result<(Config, AgentConfig), Fault> {
         self.agent.iter().for_each(|id| add_built_in(&mut config, id));
         let chosen = match &self.agent {
             Some(id) => config.agents.iter_mut().find(|agent| agent.id == *id),
@@ -376,6 +395,14 @@ impl Target {
         change(agent)?;
         let agent = agent.clone();
         config.default_agent = Some(agent.id.clone());
+        Ok((config, agent))
+    }
+
+    /// Makes the host of a configuration, and begins its wire log.
+    ///
+    /// # Errors
+    /// When there is no room for its folder, or a policy or the wire log cannot be had.
+    pub(crate) fn host_of(&self, config: Config, agent: AgentConfig) -> Result<Chosen, Fault> {
         let wire_log = self.wire_log(&config)?;
         let journal = journal::options(&config);
         let host = build_with(config, |builder| match self.shows_unread {

@@ -23,6 +23,7 @@ mod cli {
     mod pages;
     mod registry;
     mod relay;
+    mod reload;
     mod run;
     mod session_may;
     mod signals;

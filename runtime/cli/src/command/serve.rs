@@ -7,6 +7,7 @@ use clap::{
     Args,
     builder::{PossibleValuesParser, TypedValueParser},
 };
+use tokio::signal::unix::{SignalKind, signal};
 use trunkline_host::config::SessionMay;
 use trunkline_journal::Sync;
 use trunkline_relay::{RelayOptions, ToolsAsOutput};
@@ -15,6 +16,7 @@ use crate::{
     exit,
     fault::{Done, Fault},
     journal::{self, SOCKET},
+    reload::Reload,
     target::Target,
 };
 
@@ -34,7 +36,8 @@ By hand; the pause keeps stdin open until the answer is there:
     '{\"type\":\"user.input\",\"session_id\":\"a\",\"content\":\"hi\"}'; sleep 1) | trunkline serve
 
 A session picks its agent by `session.start.agent_id`. The end of stdin, SIGTERM
-and a broken stdout end it, and its adapters, within 4 s.")]
+and a broken stdout end it, and its adapters, within 4 s. SIGHUP reads the
+configuration again: open sessions keep the agents that they have.")]
 pub(crate) struct Serve {
     #[command(flatten)]
     target: Target,
@@ -87,10 +90,12 @@ fn socket(text: &str) -> Result<PathBuf, String> {
 
 impl Serve {
     pub(super) async fn run(self, config: Option<&Path>) -> Done {
+        // From now on it does not end the program.
+        let hangups = signal(SignalKind::hangup())?;
         let names = self.session_may.split(',').map(str::trim).filter(|name| !name.is_empty());
         let may = SessionMay::from_names(names)
             .map_err(|error| Fault::usage(error).next("correct --session-may"))?;
-        let chosen = self.target.host_beside(config, &self.also, &may)?;
+        let (chosen, reload) = Reload::begin(&self.target, config, &self.also, may)?;
         chosen.any_may_run()?;
         let tools = if self.tools_as_output { ToolsAsOutput::Yes } else { ToolsAsOutput::No };
         let mut options = RelayOptions::default().tools_as_output(tools);
@@ -111,9 +116,11 @@ impl Serve {
         if let Some(socket) = self.listen {
             options = options.socket(socket).stays();
         }
-        let report = trunkline_relay::serve_stdio(chosen.host, options)
-            .await
-            .context("failed to take stdin, stdout and its sockets for the protocol")?;
+        let report = tokio::select! {
+            report = trunkline_relay::serve_stdio(chosen.host, options) => report,
+            never = reload.at_each(hangups) => match never {},
+        };
+        let report = report.context("failed to take stdin, stdout and its sockets for the protocol")?;
         tracing::info!(?report, "the relay has ended");
         Ok(exit::OK)
     }

@@ -12,7 +12,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 use trunkline_gateway::{Gateway, Operate, Options};
-use trunkline_host::Host;
+use trunkline_host::{Host, config::SessionMay};
 use trunkline_relay::PrivateSocket;
 use trunkline_sessions::Sessions;
 
@@ -20,7 +20,8 @@ use crate::{
     daemon::{Running, State},
     exit,
     fault::{Done, Fault},
-    journal, target,
+    journal,
+    reload::Reload,
     target::Target,
 };
 
@@ -74,7 +75,9 @@ impl Up {
         }
         let folder = self.state.folder()?;
         folder.make()?;
-        let chosen = self.target.host_beside(config, &[], &Default::default())?;
+        // From now on it does not end the program.
+        let hangups = signal(SignalKind::hangup())?;
+        let (chosen, reload) = Reload::begin(&self.target, config, &[], SessionMay::default())?;
         chosen.any_may_run()?;
         let host = chosen.host;
         // The journal's lock is the daemon's: a second one ends here, and says who has it.
@@ -93,34 +96,26 @@ impl Up {
             Running { http: format!("http://{at}"), socket: folder.socket(), pid: std::process::id() };
 
         let (asked, mut stops) = mpsc::channel(1);
-        let operator = Operator { config: config.map(Path::to_owned), asked };
-        let operator = Arc::new(operator);
+        let operator = Arc::new(Operator { reload: reload.clone(), asked });
         let options = Options {
             state: folder.0.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             names: names(at),
             origins: self.allow_origin.clone(),
         };
-        let gateway = Gateway::new(host.clone(), sessions.clone(), operator.clone(), options)
+        let gateway = Gateway::new(host.clone(), sessions.clone(), operator, options)
             .context("failed to use the daemon's folder")?;
         let (mut key, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-        let mut hangup = signal(SignalKind::hangup())?;
         folder.note(&running)?;
         host.stand_by();
         self.tell(&running)?;
 
         let stop = async {
-            loop {
-                tokio::select! {
-                    _ = key.recv() => break,
-                    _ = term.recv() => break,
-                    _ = stops.recv() => break,
-                    _ = hangup.recv() => {}
-                }
-                match operator.reload() {
-                    Ok(told) => tracing::info!("{told}"),
-                    Err(why) => tracing::error!("the configuration was not taken: {why}"),
-                }
+            tokio::select! {
+                _ = key.recv() => {}
+                _ = term.recv() => {}
+                _ = stops.recv() => {}
+                never = reload.at_each(hangups) => match never {},
             }
             tracing::info!("the daemon ends");
             gateway.drain();
@@ -173,14 +168,13 @@ async fn end(host: &Host, sessions: Sessions) {
 /// What may be asked of the daemon itself.
 #[derive(Debug)]
 struct Operator {
-    config: Option<std::path::PathBuf>,
+    reload: Arc<Reload>,
     asked: mpsc::Sender<()>,
 }
 
 impl Operate for Operator {
     fn reload(&self) -> Result<String, String> {
-        target::config(self.config.as_deref()).map_err(|fault| fault.text())?;
-        Ok("the configuration is well; its agents are taken when the daemon starts again".to_owned())
+        self.reload.once().map_err(|fault| fault.text())
     }
 
     fn stop(&self) {

@@ -32,10 +32,10 @@ impl<'a> Daemon<'a> {
     }
 
     fn at(home: &'a Home, address: &str) -> Self {
-        Self::of(home, home.command(["up", "--state", "state", "--http", address, "--json"]))
+        Self::of(home, &mut home.command(["up", "--state", "state", "--http", address, "--json"]))
     }
 
-    fn of(home: &'a Home, mut command: Command) -> Self {
+    pub(super) fn of(home: &'a Home, command: &mut Command) -> Self {
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
@@ -66,7 +66,7 @@ impl<'a> Daemon<'a> {
         std::mem::take(&mut self.http)
     }
 
-    fn down(mut self) {
+    pub(super) fn down(mut self) {
         self.home.run(["down", "--state", "state"]).must_end_with(0);
         assert_eq!(self.child.wait().unwrap().code(), Some(0));
     }

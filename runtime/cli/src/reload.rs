@@ -1,0 +1,142 @@
+//! The configuration of a host that runs, read again: the host gets the agents that are in it now.
+
+use std::{
+    convert::Infallible,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use anyhow::anyhow;
+use tokio::{signal::unix::Signal, task::spawn_blocking};
+use trunkline_host::{
+    Host, ReconfigureError,
+    config::{Config, SessionMay},
+};
+
+use crate::{
+    fault::Fault,
+    target::{self, Chosen, Target},
+};
+
+/// What a configuration is read again with, and for whom.
+#[derive(Debug)]
+pub(crate) struct Reload {
+    target: Target,
+    also: Vec<String>,
+    may: SessionMay,
+    file: Option<PathBuf>,
+    host: Host,
+    /// The configuration that the host was made of.
+    began_with: Config,
+    /// Held while it is read, so that what was read last is what counts.
+    reading: Mutex<()>,
+}
+
+impl Reload {
+    /// Makes a host, and what reads its configuration again.
+    ///
+    /// # Errors
+    /// As [`Target::config_beside`] and [`Target::host_of`].
+    pub(crate) fn begin(
+        target: &Target,
+        file: Option<&Path>,
+        also: &[String],
+        may: SessionMay,
+    ) -> Result<(Chosen, Arc<Self>), Fault> {
+        let (config, agent) = target.config_beside(file, also, &may)?;
+        let chosen = target.host_of(config.clone(), agent)?;
+        let reload = Self {
+            target: target.clone(),
+            also: also.to_owned(),
+            may,
+            file: file.map(Path::to_owned),
+            host: chosen.host.clone(),
+            began_with: config,
+            reading: Mutex::default(),
+        };
+        Ok((chosen, Arc::new(reload)))
+    }
+
+    /// Reads it again, and says what came of it. Blocks.
+    ///
+    /// # Errors
+    /// Why nothing has changed.
+    pub(crate) fn once(&self) -> Result<String, Fault> {
+        let _one_at_a_time = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let (config, _) = self.target.config_beside(self.file.as_deref(), &self.also, &self.may)?;
+        if config.source != self.began_with.source {
+            let (before, now) = (&self.began_with.source, &config.source);
+            return Err(Fault::usage(anyhow!(
+                "it was read from another place ({before}) than it would be now ({now}); put the file back, or start the host again"
+            )));
+        }
+        let fixed = fixed(&self.began_with, &config);
+        let changes = self.host.reconfigure(target::builder(config)).map_err(|error| match error {
+            ReconfigureError::Policy(_) => Fault::usage(error),
+            error => Fault::failed(error),
+        })?;
+        let mut said = "the configuration was read again: ".to_owned();
+        if changes.is_empty() {
+            said.push_str("its agents are as before");
+        } else {
+            let kinds =
+                [("added", &changes.added), ("changed", &changes.changed), ("removed", &changes.removed)];
+            for (what, ids) in kinds.into_iter().filter(|(_, ids)| !ids.is_empty()) {
+                said = format!("{said}{what} {}; ", ids.join(", "));
+            }
+            said.push_str("open sessions keep the agents that they have");
+        }
+        if !fixed.is_empty() {
+            said = format!("{said}; not changed before the next start: {}", fixed.join(", "));
+        }
+        Ok(changes.notices.into_iter().fold(said, |said, notice| format!("{said}; {notice}")))
+    }
+
+    /// Reads it again at each signal, and tells the log what came of it. Signals that come meanwhile count as one.
+    ///
+    /// # Cancel safety
+    /// A reading that has begun goes on, and changes the host's agents or not.
+    pub(crate) async fn at_each(self: Arc<Self>, mut signals: Signal) -> Infallible {
+        loop {
+            if signals.recv().await.is_none() {
+                // No signal comes any more.
+                std::future::pending::<()>().await;
+            }
+            let own = self.clone();
+            let tell = move || match own.once() {
+                Ok(said) => tracing::info!("{said}"),
+                Err(fault) => {
+                    tracing::error!(
+                        "the configuration is not taken, and that of before stays: {}",
+                        fault.text()
+                    );
+                }
+            };
+            // What panics has said so.
+            let _ = spawn_blocking(tell).await;
+        }
+    }
+}
+
+/// The keys of `runtime` that differ, and that a host takes at its start alone.
+fn fixed(before: &Config, now: &Config) -> Vec<&'static str> {
+    let keys = [
+        ("state_dir", before.state_dir != now.state_dir),
+        ("spool_dir", before.spool_dir != now.spool_dir),
+        ("usage_log", before.usage_log != now.usage_log),
+        ("wire_log", before.wire_log != now.wire_log),
+        ("wire_log_content", before.wire_log_content != now.wire_log_content),
+        ("wire_log_bytes", before.wire_log_bytes != now.wire_log_bytes),
+        ("journal", before.journal != now.journal),
+        ("journal_sync", before.journal_sync != now.journal_sync),
+        (
+            "journal_max_age, journal_max_bytes, journal_max_sessions",
+            before.journal_limits != now.journal_limits,
+        ),
+        (
+            "mailbox, mailboxes, backlog, spool, spools, session_files, host_files",
+            before.buffers != now.buffers,
+        ),
+    ];
+    keys.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
+}
