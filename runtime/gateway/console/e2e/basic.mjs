@@ -39,6 +39,25 @@ export const flows = {
       assert.doesNotMatch(await page.content(), new RegExp(place.token));
     },
   },
+  "trunkline-open": {
+    real: true,
+    async run({ browser, place }) {
+      const context = await browser.newContext();
+      const page = await context.newPage();
+      const file = place.handover();
+      await page.goto(`file://${file}`);
+      await page.getByRole("navigation", { name: "Sessions" }).waitFor();
+      assert.equal(page.url(), `${place.url}/`);
+      const token = await page.evaluate(() => sessionStorage.getItem("trunkline.token"));
+      assert.match(token, /^tlk_/);
+      assert.ok(!(await page.content()).includes(token));
+      await page.reload();
+      await page.getByRole("navigation", { name: "Sessions" }).waitFor();
+      const again = await context.newPage();
+      await again.goto(`file://${file}`).catch(() => undefined);
+      await again.getByText("this code was used").waitFor();
+    },
+  },
   "list-and-keys": {
     mock: true,
     async run(it) {
@@ -293,7 +312,7 @@ async function entries({ place }, hash) {
 export async function fresh({ place }, title) {
   if (place.world) {
     place.world.open("coder", title, title);
-    return `#/sessions/${title}`;
+    return `#/sessions/${encodeURIComponent(title)}`;
   }
   const answer = await fetch(`${place.url}/v1/sessions`, { method: "POST", headers: { Authorization: `Bearer ${place.token}`, "Content-Type": "application/json" }, body: "{}" });
   assert.equal(answer.status, 201);

@@ -1,6 +1,7 @@
 // Very long sessions: no task of the page takes long.
 import assert from "node:assert/strict";
 import { fill } from "../mock/agent.mjs";
+import { fresh } from "./basic.mjs";
 import { clean, open, send } from "./steps.mjs";
 
 /** The longest time that the page may not answer, in milliseconds. */
@@ -79,6 +80,24 @@ async function veryLong(it) {
 }
 
 export const flows = {
+  "100000-entries-live": {
+    real: true,
+    async run(it) {
+      const { page, wrong } = await open(it, await fresh(it, "Many"));
+      const longest = await tasks(it.browser, page);
+      const begun = Date.now();
+      await send(page, "many");
+      await page.locator(".ended.completed").waitFor({ timeout: 240_000 });
+      const live = Date.now() - begun;
+      const again = Date.now();
+      await page.reload();
+      await page.locator(".ended.completed").waitFor({ timeout: 60_000 });
+      const took = await longest();
+      assert.ok(took <= LONGEST, `longest task: ${took} ms`);
+      await clean(page, wrong);
+      return `live in ${live} ms, read again in ${Date.now() - again} ms; longest task ${took} ms`;
+    },
+  },
   "100000-entries": {
     mock: true,
     async run(it) {

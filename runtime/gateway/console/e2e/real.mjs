@@ -27,6 +27,8 @@ export async function real(program) {
   return {
     url,
     token: /tlk_\w+/.exec(said)[0],
+    /** The file that hands a browser its code. */
+    handover: () => execFileSync(program, ["open", "--print"], { env, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim(),
     kill: () => end("SIGKILL"),
     again: () => up(new URL(url).host),
     stop: async () => {

@@ -128,6 +128,16 @@ export const SCRIPTS = {
       say({ type: "thinking", turn_id: turn, content: text, message_id: `t-${at}` });
     }
   },
+  async many({ say, turn, signal }) {
+    for (let at = 0; at < 100_000 && !signal.aborted; at += 1) {
+      const call = `${turn}-c${Math.floor(at / 20)}`;
+      if (at % 20 === 0) say({ type: "thinking", turn_id: turn, content: `Part ${at / 20}.` });
+      else if (at % 20 === 1) say({ type: "tool.start", turn_id: turn, tool_call_id: call, tool: "Read", title: `chapter-${at}.md` });
+      else if (at % 20 === 2) say({ type: "tool.end", turn_id: turn, tool_call_id: call, content: "Text.\n", is_error: false });
+      else say({ type: "output", turn_id: turn, content: at % 20 === 9 ? `\n\n- item **${at}**\n\n` : `A few words, part ${at}. ` });
+      if (at % 200 === 0) await wait(1, signal);
+    }
+  },
   async crash({ say, turn }) {
     say({ type: "output", turn_id: turn, content: "I begin" });
     say({ type: "host.fact", fact: "process_ended", message: "the adapter was killed by signal 9", signal: 9 });
