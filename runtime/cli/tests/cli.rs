@@ -13,6 +13,7 @@ mod cli {
     mod doctor;
     mod examples;
     mod facts;
+    mod full;
     mod gateway;
     mod hostile;
     mod import;

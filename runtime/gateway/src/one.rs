@@ -84,8 +84,9 @@ impl One {
             self.lines.clear();
             self.read = 0;
             match self.listener.next(&mut self.lines).await {
-                Ok(Heard::Lines) => {}
+                Ok(Heard::Lines | Heard::Answer) => {}
                 Ok(Heard::Over) => return Err(Problem::unavailable("the host ends")),
+                Ok(Heard::LetGo) => return Err(Problem::unavailable("too many answers wait; try again")),
                 Err(error) => return Err(Problem::failed(error.to_string())),
             }
         }

@@ -151,6 +151,8 @@ pub(crate) struct Gathered {
     /// Since when that is done, and why it failed until now.
     pub(crate) since: Option<Instant>,
     pub(crate) failed: Option<NotStored>,
+    /// Whether the log says that it takes too long.
+    pub(crate) is_told: bool,
     /// Whether the disk is full, and the reserve is in use.
     pub(crate) is_disk_full: bool,
     pub(crate) is_closing: bool,
@@ -159,10 +161,14 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    fn stalled(&self, timeout: Duration) -> Option<NotStored> {
+    fn stalled(&mut self, timeout: Duration) -> Option<NotStored> {
         self.since.filter(|since| since.elapsed() > timeout)?;
         let slow = || NotStored { why: format!("a write has taken longer than {timeout:?}").into() };
-        Some(self.failed.clone().unwrap_or_else(slow))
+        let why = self.failed.clone().unwrap_or_else(slow);
+        if !std::mem::replace(&mut self.is_told, true) {
+            tracing::warn!("{why}; nothing new is begun, and what is open ends, until it can");
+        }
+        Some(why)
     }
 }
 
@@ -347,7 +353,7 @@ impl Journal {
     /// to the reserve. `None` while all is well.
     #[must_use]
     pub fn trouble(&self) -> Option<NotStored> {
-        let gathered = self.shared.gathered();
+        let mut gathered = self.shared.gathered();
         let full = || NotStored { why: "the disk is full".into() };
         gathered.stalled(self.shared.options.timeout).or_else(|| gathered.is_disk_full.then(full))
     }

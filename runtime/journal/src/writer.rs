@@ -68,8 +68,13 @@ impl Writer {
             spare.clear(KEPT);
             let mut gathered = self.shared.gathered();
             (gathered.writing, gathered.since) = (0, None);
+            let was_told = std::mem::take(&mut gathered.is_told) | gathered.failed.is_some();
             gathered.failed = written.clone().err();
             drop(gathered);
+            if was_told && written.is_ok() {
+                // As loud as what it ends.
+                tracing::warn!(folder = %self.shared.folder.display(), "the journal can be written again");
+            }
             batch.end(written);
             self.restore_reserve();
             if self.at >= self.shared.options.segment {
@@ -125,9 +130,6 @@ impl Writer {
                 gathered = self.shared.wait_for(gathered, AGAIN);
             }
             is_last = gathered.is_closing;
-        }
-        if self.shared.gathered().failed.is_some() {
-            tracing::info!(folder = %self.shared.folder.display(), "the journal can be written again");
         }
         self.written(&head, bytes, chunks);
         Ok(())
@@ -217,7 +219,7 @@ impl Writer {
         let is_disk_full = made.is_err_and(|error| is_full(&error));
         let was_full = std::mem::replace(&mut self.shared.gathered().is_disk_full, is_disk_full);
         if was_full && !is_disk_full {
-            tracing::info!(folder = %self.shared.folder.display(), "the disk has room again");
+            tracing::warn!(folder = %self.shared.folder.display(), "the disk has room again");
         }
     }
 

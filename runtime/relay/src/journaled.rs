@@ -8,9 +8,9 @@ use tokio::{
 };
 use trunkline_pipe::{Class, Flow};
 use trunkline_protocol::{
-    AdapterBody, AdapterMessage, AttachRefusal, HostBody, HostMessage, HubBody, HubMessage, Meta, RelayBody,
-    RelayMessage, SessionAttach, SessionHistory, SessionId, SessionRefused, SessionStart, SessionsList,
-    SessionsListResult,
+    AdapterBody, AdapterMessage, AttachRefusal, Category, ErrorEvent, HostBody, HostMessage, HubBody,
+    HubMessage, Meta, RelayBody, RelayMessage, SessionAttach, SessionHistory, SessionId, SessionRefused,
+    SessionStart, SessionsList, SessionsListResult,
 };
 use trunkline_sessions::{Heard, Listener, Sessions, StartError, ends};
 
@@ -29,6 +29,9 @@ const INBOX: usize = 64;
 
 /// How many answers to `session.history` and `sessions.list` are on their way.
 const ANSWERS: usize = 16;
+
+/// What a hub gets that hears no more of a session.
+const LET_GO: &str = "too many answers of this session wait for this hub, so it hears no more of it; attach to the session again";
 
 /// What a request gets that comes while there are so many.
 const BUSY: &str = "too many wait already; ask again when one is answered";
@@ -265,6 +268,14 @@ impl Link {
     }
 }
 
+/// Answers the hub. Never dropped: a pause ends before it holds back too much ([relay.5]).
+fn reply(outlet: &Outlet, line: Vec<u8>) {
+    outlet.put(line, Class::Answer);
+    if outlet.holds_too_much() {
+        outlet.flow(Flow::Resume);
+    }
+}
+
 /// Tells the hub what is heard, as it reads, and the session what the hub says.
 async fn listen(
     mut listener: Listener,
@@ -276,6 +287,10 @@ async fn listen(
     let mut lines = Vec::new();
     let mut is_speaking = true;
     loop {
+        // Before it says more: too many that wait would have it let go.
+        while let Some(answer) = listener.answer() {
+            reply(outlet, answer);
+        }
         tokio::select! {
             biased;
             message = said.recv(), if is_speaking => match message {
@@ -298,12 +313,20 @@ async fn listen(
                 // Gone is detached.
                 let _ = detached.wait_for(|is| *is).await;
             }, if !is_speaking => return,
-            heard = async {
-                outlet.room().await;
-                listener.next(&mut lines).await
-            } => match heard {
+            heard = listener.next_with(outlet.room(), &mut lines) => match heard {
                 Ok(Heard::Lines) => outlet.put(std::mem::take(&mut lines), Class::Event),
+                Ok(Heard::Answer) => reply(outlet, std::mem::take(&mut lines)),
                 Ok(Heard::Over) => return,
+                Ok(Heard::LetGo) => {
+                    let error = ErrorEvent {
+                        category: Some(Category::Busy),
+                        message: LET_GO.to_owned(),
+                        fatal: Some(false),
+                        ..ErrorEvent::default()
+                    };
+                    let id = listener.session().clone();
+                    return reply(outlet, AdapterMessage::new(id, AdapterBody::from(error)).to_line());
+                }
                 Err(error) => {
                     tracing::warn!(session = %listener.session(), "{error}");
                     return;

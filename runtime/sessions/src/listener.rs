@@ -1,8 +1,8 @@
 //! One who listens to a session: gets each entry once, in order, and what answers it alone.
 
-use std::sync::Arc;
+use std::{future::Future, sync::Arc};
 
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::TryRecvError};
 use trunkline_journal::{Batch, Journal, ReadError, Reader, SessionKey};
 use trunkline_protocol::{HostMessage, Lag, OnSlow, RelayMessage, Role, SessionId};
 
@@ -17,10 +17,14 @@ const READ: usize = 256 * 1024;
 /// What a listener got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
-    /// Whole lines were appended.
+    /// Entries were appended, or `lag` in their stead; whole lines.
     Lines,
+    /// One line was appended that answers this listener alone.
+    Answer,
     /// Nothing more will come on this listener.
     Over,
+    /// The same, though the session goes on: too many answers waited. What it says is not taken any more.
+    LetGo,
 }
 
 /// Listens to a session, and speaks in it where its role allows. Dropping it leaves the session, which goes on.
@@ -67,6 +71,11 @@ impl Listener {
         Speaker { no: self.no, commands: self.commands.clone() }
     }
 
+    /// The next answer to this listener alone, where there is one.
+    pub fn answer(&mut self) -> Option<Vec<u8>> {
+        self.answers.try_recv().ok()
+    }
+
     /// Waits for what comes next, and appends whole lines: entries, `lag` where some are skipped or lost, and answers to
     /// this listener alone.
     ///
@@ -76,10 +85,38 @@ impl Listener {
     /// # Cancel safety
     /// Loses nothing.
     pub async fn next(&mut self, lines: &mut Vec<u8>) -> Result<Heard, ReadError> {
-        loop {
-            if let Ok(answer) = self.answers.try_recv() {
+        self.next_with(std::future::ready(()), lines).await
+    }
+
+    /// As [`Listener::next`], where entries wait for room. An answer does not: one who speaks must hear it.
+    ///
+    /// # Errors
+    /// As [`Listener::next`].
+    ///
+    /// # Cancel safety
+    /// Loses nothing.
+    pub async fn next_with(
+        &mut self,
+        room: impl Future<Output = ()>,
+        lines: &mut Vec<u8>,
+    ) -> Result<Heard, ReadError> {
+        tokio::select! {
+            biased;
+            Some(answer) = self.answers.recv() => {
                 lines.extend_from_slice(&answer);
-                return Ok(Heard::Lines);
+                return Ok(Heard::Answer);
+            }
+            () = room => {}
+        }
+        loop {
+            match self.answers.try_recv() {
+                Ok(answer) => {
+                    lines.extend_from_slice(&answer);
+                    return Ok(Heard::Answer);
+                }
+                // A session that ends says so first.
+                Err(TryRecvError::Disconnected) if !self.tail.is_over() => return Ok(Heard::LetGo),
+                Err(_) => {}
             }
             let tail = self.tail.clone();
             let changed = tail.changed();
@@ -106,10 +143,10 @@ impl Listener {
             }
             tokio::select! {
                 biased;
-                Some(answer) = self.answers.recv() => {
+                answer = self.answers.recv() => if let Some(answer) = answer {
                     lines.extend_from_slice(&answer);
-                    return Ok(Heard::Lines);
-                }
+                    return Ok(Heard::Answer);
+                },
                 () = changed => {}
             }
         }
@@ -175,5 +212,61 @@ impl Speaker {
     /// Dropped, it may or may not have been said.
     pub async fn say(&self, message: HostMessage) -> bool {
         self.commands.send(Command::Said(self.no, Box::new(message))).await.is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use futures_util::FutureExt;
+    use trunkline_journal::Options;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn answers_wait_for_no_room_and_one_that_is_let_go_learns_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (journal, _) = Journal::open(folder.path(), Options::default()).unwrap();
+        let (key, _) = journal.create("s", b"{}").unwrap();
+        let (tail, id) = (Arc::new(Tail::new(0)), SessionId::new("s").unwrap());
+        let (sender, answers) = mpsc::channel(2);
+        let (commands, _inbox) = mpsc::channel(1);
+        let (name, role, on_slow) = (String::new(), Role::Control, OnSlow::Wait);
+        let mut listener = Listener {
+            id,
+            no: 1,
+            name,
+            role,
+            on_slow,
+            key,
+            journal,
+            tail,
+            after: 0,
+            reader: None,
+            answers,
+            commands,
+        };
+        let tail = listener.tail.clone();
+        tail.join(1, 0);
+        tail.publish(1, 1, "{}\n".into());
+
+        let mut lines = Vec::new();
+        sender.try_send(b"one\n".to_vec()).unwrap();
+        sender.try_send(b"two\n".to_vec()).unwrap();
+        assert_eq!(listener.next_with(pending(), &mut lines).await.unwrap(), Heard::Answer);
+        assert_eq!((&lines[..], listener.answer()), (&b"one\n"[..], Some(b"two\n".to_vec())));
+        assert!(
+            listener.next_with(pending(), &mut lines).now_or_never().is_none(),
+            "an entry waits for room"
+        );
+        assert_eq!(listener.next(&mut lines).await.unwrap(), Heard::Lines);
+        drop(sender);
+        assert_eq!(listener.next(&mut lines).await.unwrap(), Heard::LetGo);
+        // Where the session ends, too, all that it said is heard first.
+        tail.publish(2, 2, "{}\n".into());
+        tail.end();
+        assert_eq!(listener.next(&mut lines).await.unwrap(), Heard::Lines);
+        assert_eq!(listener.next(&mut lines).await.unwrap(), Heard::Over);
     }
 }

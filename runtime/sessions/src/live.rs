@@ -63,8 +63,12 @@ use crate::{
 /// How many commands wait for a session.
 pub(crate) const INBOX: usize = 64;
 
-/// How many answers wait for one listener. One that does not read them is let go.
-pub(crate) const ANSWERS: usize = 256;
+/// How many answers to one listener wait until what they tell of is stored. One that has more is let go.
+const UNSTORED: usize = 256;
+
+/// How many answers wait to be read by one listener, which is let go as well: those that are stored at once, and what is
+/// answered meanwhile.
+pub(crate) const UNREAD: usize = 2 * UNSTORED;
 
 /// How many ended turns, and how many decisions, are remembered for what comes late.
 const REMEMBERED: usize = 64;
@@ -144,6 +148,8 @@ struct Hears {
     role: Role,
     name: String,
     answers: mpsc::Sender<Vec<u8>>,
+    /// How many answers wait for what they tell of to be stored.
+    unstored: usize,
 }
 
 /// What waits for its turn to go to the agent.
@@ -210,6 +216,8 @@ pub(crate) struct Live {
     is_context_open: bool,
     /// What is done about a journal that cannot be written.
     stall: Stall,
+    /// Ends that are written, and not known to be stored.
+    unstored_ends: VecDeque<(u64, TurnId, TurnComplete)>,
     /// When facts that changed are written.
     facts_due: Option<Instant>,
     /// Since when nothing is to do and no one listens.
@@ -272,6 +280,7 @@ impl Live {
             inputs: None,
             is_context_open: false,
             stall: Stall::default(),
+            unstored_ends: VecDeque::new(),
             facts_due: None,
             idle_since: Some(Instant::now()),
             ending: Vec::new(),
@@ -385,9 +394,16 @@ impl Live {
     /// Does what follows from entries that are stored.
     fn stored(&mut self, stored: Stored<Then>) {
         self.stall.end();
+        let last = self.tail.stored();
+        self.unstored_ends.retain(|(seq, ..)| *seq > last);
         for then in stored.then {
             match (&stored.result, then) {
-                (Ok(()), Then::Tell(listener, line)) => self.tell_line(listener, line),
+                (Ok(()), Then::Tell(listener, line)) => {
+                    if let Some(hears) = self.listeners.get_mut(&listener) {
+                        hears.unstored -= 1;
+                    }
+                    self.tell_line(listener, line);
+                }
                 (Ok(()), Then::Send(turn, input)) => self.send(turn, input),
                 (Ok(()), Then::Steer(input)) => self.steer_now(input),
                 (Ok(()), Then::Decide(_, permission, response)) => permission.respond(response),
@@ -429,7 +445,8 @@ impl Live {
         if self.stall.is_on() {
             self.tell_early(&turn, &end);
         }
-        self.say(Some(turn), end, meta);
+        let seq = self.say(Some(turn.clone()), end.clone(), meta);
+        self.unstored_ends.push_back((seq, turn, end));
         let open = &self.facts.open.requests;
         self.pending.retain(|id, _| open.iter().any(|request| request.id.0 == *id));
         self.hand_on();
@@ -445,9 +462,26 @@ impl Live {
         if let Some(hears) = self.listeners.get(&listener)
             && hears.answers.try_send(line).is_err()
         {
-            tracing::warn!(session = %self.id, "a listener that reads no answers is let go");
-            self.listeners.remove(&listener);
+            self.let_go(listener);
         }
+    }
+
+    /// Tells one listener when all that was written so far is stored.
+    fn tell_stored(&mut self, listener: ListenerNo, line: Vec<u8>) {
+        match self.listeners.get_mut(&listener) {
+            Some(hears) if hears.unstored < UNSTORED => {
+                hears.unstored += 1;
+                self.recorder.then(Then::Tell(listener, line));
+            }
+            Some(_) => self.let_go(listener),
+            None => {}
+        }
+    }
+
+    /// Forgets a listener, which finds that no answers come any more.
+    fn let_go(&mut self, listener: ListenerNo) {
+        tracing::warn!(session = %self.id, "a listener with too many answers is let go");
+        self.listeners.remove(&listener);
     }
 
     /// The name of one who speaks, and so has joined.

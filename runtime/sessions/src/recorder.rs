@@ -175,6 +175,12 @@ impl<T> Recorder<T> {
         Stored { result, then: unstored.then }
     }
 
+    /// How many of what is to follow are meant.
+    pub(crate) fn count(&self, mut is_meant: impl FnMut(&T) -> bool) -> usize {
+        let thens = self.unstored.iter().flat_map(|unstored| &unstored.then).chain(&self.then);
+        thens.filter(|then| is_meant(then)).count()
+    }
+
     /// Takes back what was to follow from entries that are not stored yet.
     pub(crate) fn take_back(&mut self, mut is_meant: impl FnMut(&T) -> bool) -> Vec<T> {
         let thens = self.unstored.iter_mut().map(|unstored| &mut unstored.then).chain([&mut self.then]);

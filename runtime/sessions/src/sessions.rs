@@ -28,7 +28,7 @@ use crate::{
     facts::Facts,
     list::{self, InMemory},
     listener::Listener,
-    live::{ANSWERS, Command, INBOX, Joined, Live, NewLive, Now},
+    live::{Command, INBOX, Joined, Live, NewLive, Now, UNREAD},
     recovery,
     tail::{ListenerNo, Tail},
     visitor::{Visitor, is_seen},
@@ -262,7 +262,7 @@ impl Sessions {
         let secrets = secrets(attach.env.as_ref(), attach.mcp_servers.as_ref());
         let count = self.shared.listeners.fetch_add(1, Ordering::Relaxed) + 1;
         let no: ListenerNo = (self.shared.journal.epoch() << 32) | count;
-        let (sender, answers) = mpsc::channel(ANSWERS);
+        let (sender, answers) = mpsc::channel(UNREAD);
         let (joined, now) = oneshot::channel();
         let name = match self.visitor() {
             Some(visitor) => format!("{}/l-{no}", visitor.name),

@@ -89,6 +89,10 @@ impl Tail {
         self.changed.notify_waiters();
     }
 
+    pub(crate) fn is_over(&self) -> bool {
+        self.lock().is_over
+    }
+
     pub(crate) fn stored(&self) -> u64 {
         self.lock().stored
     }

@@ -127,8 +127,8 @@ impl Telling {
                 () = self.chunks.closed() => return,
             };
             match heard {
-                Ok(Heard::Lines) => {}
-                Ok(Heard::Over) => return,
+                Ok(Heard::Lines | Heard::Answer) => {}
+                Ok(Heard::Over | Heard::LetGo) => return,
                 Err(error) => return tracing::warn!(session = %self.listener.session(), "{error}"),
             }
             let (frames, is_last) = frames(&lines);

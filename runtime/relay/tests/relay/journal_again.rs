@@ -99,3 +99,37 @@ async fn the_end_of_a_process_is_an_entry_also_while_nothing_runs() {
     assert_eq!(world.hub.until("host.fact").await["fact"], "process_ended");
     world.kill().await;
 }
+
+#[tokio::test]
+async fn each_of_very_many_inputs_at_once_is_answered() {
+    const MANY: usize = 3000;
+    let folder = folder();
+    let mut world = World::journaled(folder.path()).await;
+    let _silent = open(&mut world, "s").await;
+    let inputs = (0..MANY).map(|turn| {
+        json!({"type": "user.input", "session_id": "s", "turn_id": format!("t-{turn}"), "content": "x"})
+            .to_string()
+    });
+    let inputs = inputs.collect::<Vec<_>>().join("\n");
+    let mut input = world.hub.lend_input();
+    let writing = tokio::spawn(async move {
+        input.write(&inputs).await;
+        input
+    });
+    // Nothing ends the turn that runs, so all but those that wait are refused.
+    let (mut taken, mut refused) = (0, 0);
+    while taken + refused < MANY {
+        let message = world.hub.hear().await;
+        taken += usize::from(message["type"] == "input.result");
+        if message["type"] == "turn.complete" {
+            assert_eq!(
+                (&message["delivered"], &message["error"]["category"]),
+                (&json!("no"), &json!("busy"))
+            );
+            refused += 1;
+        }
+    }
+    assert_eq!(taken, 64);
+    world.hub.return_input(writing.await.unwrap());
+    world.kill().await;
+}

@@ -16,7 +16,7 @@ impl Live {
                     self.secrets = joined.secrets;
                 }
                 let Joined { role, name, answers, joined, .. } = joined;
-                self.listeners.insert(listener, Hears { role, name, answers });
+                self.listeners.insert(listener, Hears { role, name, answers, unstored: 0 });
                 // Gone again, if no one waits for it.
                 let _ = joined.send(self.now());
             }
@@ -75,7 +75,11 @@ impl Live {
         if at.is_none() && self.running.as_ref() != Some(&turn) {
             return;
         }
-        self.note(Some(turn.clone()), StopRequested { reason: Some(reason), by: Some(self.name(by)) }, None);
+        // A stop waits for no entry, so nothing else bounds how many there are.
+        if self.recorder.has_room() {
+            let stop = StopRequested { reason: Some(reason), by: Some(self.name(by)) };
+            self.note(Some(turn.clone()), stop, None);
+        }
         if let Some(at) = at {
             self.ordered.remove(at);
             return self.end_turn(turn, ends::stopped(reason, Delivered::No), None);

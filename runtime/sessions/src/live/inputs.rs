@@ -28,10 +28,13 @@ impl Live {
             self.read_inputs().await;
         }
         let message_id = input.message.message_id.clone();
+        let unwilling = self.unwilling();
         match self.known(&input) {
-            Some(Known::Same { turn, seq }) => return self.tell_duplicate(by, message_id, turn, seq),
+            Some(Known::Same { turn, seq }) if unwilling.is_none() || self.has_stored(seq) => {
+                return self.tell_duplicate(by, message_id, turn, seq);
+            }
             Some(Known::Other) => return self.refuse(by, turn, Category::Protocol, OTHER),
-            None => {}
+            Some(Known::Same { .. }) | None => {}
         }
         if self.facts.is_closed {
             return self.refuse(by, turn, Category::Other, "the session is closed");
@@ -39,8 +42,8 @@ impl Live {
         if self.ordered.len() >= WAITING || self.facts.open.turns.len() >= WAITING {
             return self.refuse(by, turn, Category::Busy, &SendError::Busy.to_string());
         }
-        if let Some(trouble) = self.journal.trouble() {
-            return self.refuse(by, turn, Category::Other, &trouble.to_string());
+        if let Some((category, why)) = unwilling {
+            return self.refuse(by, turn, category, &why);
         }
         let is_new = |turn: &TurnId| self.inputs.as_ref().is_none_or(|inputs| !inputs.has_turn(turn));
         let turn = turn.filter(is_new).unwrap_or_else(fresh);
@@ -57,8 +60,18 @@ impl Live {
         }
         let result = InputResult { message_id, seq, duplicate: None };
         let told = self.line(Some(turn.clone()), RelayBody::from(result));
-        self.recorder.then(Then::Tell(by, told));
+        self.tell_stored(by, told);
         self.order(Ordered::Input(turn, input));
+    }
+
+    /// Why nothing is taken now that becomes an entry: what waits to be stored must not grow.
+    fn unwilling(&self) -> Option<(Category, String)> {
+        let trouble = self.journal.trouble().map(|trouble| (Category::Other, trouble.to_string()));
+        trouble.or_else(|| self.journal.is_full().then(|| (Category::Busy, SendError::Busy.to_string())))
+    }
+
+    fn has_stored(&self, seq: u64) -> bool {
+        seq <= self.tail.stored()
     }
 
     async fn read_inputs(&mut self) {
@@ -80,7 +93,10 @@ impl Live {
     ) {
         let result = InputResult { message_id, seq, duplicate: Some(true) };
         let told = self.line(turn, RelayBody::from(result));
-        self.recorder.then(Then::Tell(by, told));
+        match self.has_stored(seq) {
+            true => self.tell_line(by, told),
+            false => self.tell_stored(by, told),
+        }
     }
 
     /// Ends an input that was not accepted: its sender alone learns of it.
@@ -100,6 +116,11 @@ impl Live {
 
     /// Takes what keeps its order, and hands on what need not wait.
     pub(super) fn order(&mut self, ordered: Ordered) {
+        if let Ordered::File(by, _) | Ordered::Update(by, _) = ordered
+            && let Some((_, why)) = self.unwilling()
+        {
+            return self.refuse_file(by, &why);
+        }
         if self.ordered.len() >= WAITING {
             return match ordered {
                 Ordered::File(by, _) => self.refuse_file(by, "too many files wait already"),
@@ -214,17 +235,20 @@ impl Live {
         if self.inputs.is_none() && message_id.is_some() {
             self.read_inputs().await;
         }
-        let why = match (self.known(&input), &self.running, self.no) {
-            (Some(Known::Same { turn, seq }), ..) => {
+        let unwilling = self.unwilling();
+        let waiting = self.answers.len() + self.recorder.count(|then| matches!(then, Then::Steer(_)));
+        let why = match (self.known(&input), unwilling) {
+            (Some(Known::Same { turn, seq }), unwilling) if unwilling.is_none() || self.has_stored(seq) => {
                 return self.tell_duplicate(by, message_id, turn, seq);
             }
-            (Some(Known::Other), ..) => Some(OTHER),
-            (None, Some(_), Some(_)) if self.answers.len() < WAITING => None,
-            (None, Some(_), Some(_)) => Some("too many wait already"),
-            (None, ..) => Some("no turn is running"),
+            (Some(Known::Other), _) => Some(OTHER.to_owned()),
+            (_, Some((_, why))) => Some(why),
+            _ if self.running.is_none() || self.no.is_none() => Some("no turn is running".to_owned()),
+            _ if waiting >= WAITING => Some("too many wait already".to_owned()),
+            _ => None,
         };
-        if let Some(why) = why {
-            let result = SteerResult { message_id, delivered: false, reason: Some(why.to_owned()) };
+        if why.is_some() {
+            let result = SteerResult { message_id, delivered: false, reason: why };
             return self.tell(by, None, AdapterBody::from(result));
         }
         let steered = InputSteered {
@@ -238,7 +262,7 @@ impl Live {
             inputs.add_steer(id, turn.clone(), seq, &input.message.content);
         }
         let told = self.line(turn, InputResult { message_id, seq, duplicate: None }.into());
-        self.recorder.then(Then::Tell(by, told));
+        self.tell_stored(by, told);
         self.recorder.then(Then::Steer(input));
     }
 

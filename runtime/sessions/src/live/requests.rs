@@ -87,7 +87,7 @@ impl Live {
         if let Some(decided) = self.last_decision(request_id).cloned() {
             let told = self.line(None, RelayBody::from(decided));
             // The decision may not be stored yet.
-            self.recorder.then(Then::Tell(by, told));
+            self.tell_stored(by, told);
         }
     }
 

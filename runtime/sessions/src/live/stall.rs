@@ -62,9 +62,13 @@ impl Live {
     }
 
     /// Ends what is open: what waits at once, the running turn by a stop.
-    fn begin_stall(&mut self, why: String) {
-        tracing::warn!(session = %self.id, "{why}");
+    pub(super) fn begin_stall(&mut self, why: String) {
+        // The journal warns, once for all sessions.
+        tracing::debug!(session = %self.id, "{why}");
         self.stall.on = Some((why, Instant::now() + STOP));
+        for (_, turn, end) in std::mem::take(&mut self.unstored_ends) {
+            self.tell_early(&turn, &end);
+        }
         let (inputs, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut self.ordered)
             .into_iter()
             .partition(|ordered| matches!(ordered, Ordered::Input(..)));

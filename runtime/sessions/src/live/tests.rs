@@ -48,7 +48,7 @@ impl World {
         let tail = Arc::new(Tail::new(0));
         let live = Live::new(NewLive { host, journal, key, id, facts, tail, session, secrets: None });
         let (commands, inbox) = mpsc::channel(1);
-        let (sender, answers) = mpsc::channel(ANSWERS);
+        let (sender, answers) = mpsc::channel(UNREAD);
         let (says, told) = arrived.recv().await.unwrap();
         let mut world = Self {
             live,
@@ -283,4 +283,72 @@ async fn a_host_that_ends_before_an_approval_is_stored_takes_it_back() {
     world.live.stop_for_good();
     assert_eq!(world.agent_hears("permission.response").await["approved"], false);
     assert_eq!(world.stored_decisions().await, [given(), taken_back("shutdown")]);
+}
+
+#[tokio::test]
+async fn answers_that_wait_to_be_stored_are_bounded_and_one_that_has_more_is_let_go() {
+    let mut world = World::asking_permission().await;
+    // The first decides. The others come too late, and are answered when that is stored.
+    for _ in 0..=UNSTORED {
+        world.approve().await;
+    }
+    assert!(!world.answers.is_closed());
+    world.approve().await;
+    assert!(world.answers.is_closed() && world.live.listeners.is_empty());
+}
+
+#[tokio::test]
+async fn answers_that_are_stored_at_once_all_reach_their_listener() {
+    let mut world = World::asking_permission().await;
+    for _ in 0..=UNSTORED {
+        world.approve().await;
+    }
+    while world.answers.try_recv().is_ok() {}
+    world.until_stored().await;
+    for _ in 0..UNSTORED {
+        world.answers.try_recv().unwrap();
+    }
+    world.approve().await;
+    world.until_stored().await;
+    assert!(!world.answers.is_closed() && world.answers.try_recv().is_ok(), "there is room again");
+}
+
+#[tokio::test]
+async fn additions_to_a_turn_that_wait_to_be_stored_are_bounded_and_more_are_answered() {
+    let mut world = World::asking_permission().await;
+    let before = world.live.recorder.last();
+    while world.answers.try_recv().is_ok() {}
+    for number in 0..=WAITING {
+        let message_id = format!("m-{number}");
+        let steer =
+            json!({"type": "user.input", "content": "more", "message_id": message_id, "mode": "steer"});
+        world.say(steer).await;
+    }
+    assert_eq!(world.live.recorder.last() - before, WAITING as u64);
+    let refused: Value = serde_json::from_slice(&world.answers.try_recv().unwrap()).unwrap();
+    assert_eq!(
+        (&refused["message_id"], &refused["delivered"]),
+        (&json!(format!("m-{WAITING}")), &json!(false))
+    );
+}
+
+#[tokio::test]
+async fn an_end_that_waits_to_be_stored_is_told_when_the_journal_stalls() {
+    let mut world = World::asking_permission().await;
+    while world.answers.try_recv().is_ok() {}
+    let turn = world.turn.clone();
+    world.agent_says(json!({"type": "turn.complete", "turn_id": turn})).await;
+    // Nothing is taken as stored meanwhile.
+    while world.live.running.is_some() {
+        let event = soon(world.live.session.as_ref().unwrap().next_event()).await.unwrap();
+        world.live.take_event(event);
+    }
+    assert!(world.answers.try_recv().is_err());
+    world.live.begin_stall("the journal cannot be written".to_owned());
+    let told: Value = serde_json::from_slice(&world.answers.try_recv().unwrap()).unwrap();
+    assert_eq!((&told["turn_id"], &told["provisional"]), (&json!("t"), &json!(true)), "{told}");
+    assert_eq!(told["status"], "completed", "as it is: {told}");
+    world.until_stored().await;
+    world.live.begin_stall("again".to_owned());
+    assert!(world.answers.try_recv().is_err(), "what is stored is no news");
 }
