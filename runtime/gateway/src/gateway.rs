@@ -9,8 +9,10 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::SystemTime,
 };
 
+use serde::Serialize;
 use tokio::{net::TcpListener, sync::watch};
 use trunkline_host::Host;
 use trunkline_relay::PrivateSocket;
@@ -37,6 +39,31 @@ pub trait Operate: fmt::Debug + Send + Sync {
 
     /// Begins to end.
     fn stop(&self);
+
+    /// What turns used since a moment, by day and agent. Blocks for the disk.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    fn usage(&self, since: SystemTime) -> Result<Vec<UsedInDay>, String>;
+}
+
+/// What the turns of an agent used in a day.
+#[derive(Debug, Clone, Serialize)]
+pub struct UsedInDay {
+    /// The day, as `2026-03-01`, in UTC.
+    pub date: String,
+    /// The agent.
+    pub agent: String,
+    /// How many turns ended.
+    pub turns: u64,
+    /// Tokens of their inputs; `None` where no turn reported any.
+    pub tokens_in: Option<u64>,
+    /// Tokens of their outputs.
+    pub tokens_out: Option<u64>,
+    /// What they cost, in USD.
+    pub cost_usd: Option<f64>,
+    /// Whether a part of the cost is estimated by tokens and list prices.
+    pub is_estimated: bool,
 }
 
 /// How a gateway presents itself.

@@ -37,5 +37,5 @@ mod token;
 
 pub use ask::ask;
 pub use axum::http::{Method, StatusCode};
-pub use gateway::{Gateway, Operate, Options};
+pub use gateway::{Gateway, Operate, Options, UsedInDay};
 pub use token::{NewToken, Scope, Token, TokenError, TokenFile};

@@ -50,6 +50,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/sessions/{id}/settings", post(requests::update))
         .route("/v1/sessions/{id}/files", put(files::take))
         .route("/v1/sessions/{id}/files/{sha256}", get(files::give))
+        .route("/v1/usage", get(operate::usage))
         .route("/v1/tokens", get(tokens::list).post(tokens::make))
         .route("/v1/tokens/{id}", delete(tokens::revoke))
         .route("/v1/reload", post(operate::reload))

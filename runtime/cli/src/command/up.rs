@@ -1,6 +1,12 @@
 //! `trunkline up`: the daemon. One host, its journal, a socket for this user, and HTTP.
 
-use std::{io::Write, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{
+    io::Write,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use anyhow::{Context, anyhow};
 use clap::Args;
@@ -11,11 +17,12 @@ use tokio::{
     sync::mpsc,
     time::{Instant, sleep},
 };
-use trunkline_gateway::{Gateway, Operate, Options};
+use trunkline_gateway::{Gateway, Operate, Options, UsedInDay};
 use trunkline_host::{Host, config::SessionMay};
 use trunkline_relay::PrivateSocket;
 use trunkline_sessions::Sessions;
 
+use super::usage;
 use crate::{
     daemon::{Running, State},
     exit,
@@ -96,7 +103,8 @@ impl Up {
             Running { http: format!("http://{at}"), socket: folder.socket(), pid: std::process::id() };
 
         let (asked, mut stops) = mpsc::channel(1);
-        let operator = Arc::new(Operator { reload: reload.clone(), asked });
+        let operator =
+            Arc::new(Operator { reload: reload.clone(), config: config.map(Path::to_owned), asked });
         let options = Options {
             state: folder.0.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -169,12 +177,17 @@ async fn end(host: &Host, sessions: Sessions) {
 #[derive(Debug)]
 struct Operator {
     reload: Arc<Reload>,
+    config: Option<PathBuf>,
     asked: mpsc::Sender<()>,
 }
 
 impl Operate for Operator {
     fn reload(&self) -> Result<String, String> {
         self.reload.once().map_err(|fault| fault.text())
+    }
+
+    fn usage(&self, since: SystemTime) -> Result<Vec<UsedInDay>, String> {
+        usage::by_day(self.config.as_deref(), since).map_err(|fault| fault.text())
     }
 
     fn stop(&self) {

@@ -2,13 +2,14 @@
 
 use std::{
     io::Write,
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
 
 use anstream::eprintln;
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
+use trunkline_gateway::UsedInDay;
 use trunkline_host::{config, usage};
 use trunkline_prices::Prices;
 
@@ -73,25 +74,56 @@ impl Key {
     }
 }
 
+/// What the usage log says.
+struct Read {
+    sums: Sums,
+    skipped: usage::Skipped,
+    folder: PathBuf,
+}
+
+/// Reads and sums up the usage log.
+fn read(file: Option<&Path>, by: Vec<Key>, since: Option<SystemTime>) -> Result<Read, Fault> {
+    let config = target::read(file, target::UNCHECKED)?;
+    let prices = match &config.prices {
+        Some(file) => Prices::built_in().with_file(file).map_err(|error| Fault::usage(anyhow!(error)))?,
+        None => Prices::built_in(),
+    };
+    let Some(folder) = config.state_dir.or_else(|| config::state_dir(|name| std::env::var_os(name))) else {
+        return Err(Fault::usage(anyhow!("there is no state folder, so no usage is logged"))
+            .next("set HOME, or `runtime.state_dir` in the configuration"));
+    };
+    let mut sums = Sums::new(by, since, prices);
+    let skipped = usage::read(&folder, |record| sums.add(record)).map_err(|error| {
+        Fault::failed(anyhow!(error).context(format!("failed to read the usage log in {}", folder.display())))
+    })?;
+    Ok(Read { sums, skipped, folder })
+}
+
+/// What turns used since a moment, by day and agent, for a client of the daemon.
+///
+/// # Errors
+/// Why it cannot be read.
+pub(super) fn by_day(file: Option<&Path>, since: SystemTime) -> Result<Vec<UsedInDay>, Fault> {
+    let read = read(file, vec![Key::Day, Key::Agent], Some(since))?;
+    let days = read.sums.rows().filter_map(|(names, total)| {
+        let [date, agent] = names else { return None };
+        Some(UsedInDay {
+            date: date.to_string(),
+            agent: agent.to_string(),
+            turns: total.turns,
+            tokens_in: total.tokens.input_tokens,
+            tokens_out: total.tokens.output_tokens,
+            cost_usd: total.cost_usd,
+            is_estimated: total.estimated,
+        })
+    });
+    Ok(days.collect())
+}
+
 impl Usage {
     pub(super) fn run(self, file: Option<&Path>) -> Done {
         let since = self.since.as_deref().map(|when| moment(when, SystemTime::now())).transpose()?;
-        let config = target::read(file, target::UNCHECKED)?;
-        let prices = match &config.prices {
-            Some(file) => Prices::built_in().with_file(file).map_err(|error| Fault::usage(anyhow!(error)))?,
-            None => Prices::built_in(),
-        };
-        let Some(folder) = config.state_dir.or_else(|| config::state_dir(|name| std::env::var_os(name)))
-        else {
-            return Err(Fault::usage(anyhow!("there is no state folder, so no usage is logged"))
-                .next("set HOME, or `runtime.state_dir` in the configuration"));
-        };
-        let mut sums = Sums::new(self.by.clone(), since, prices);
-        let skipped = usage::read(&folder, |record| sums.add(record)).map_err(|error| {
-            Fault::failed(
-                anyhow!(error).context(format!("failed to read the usage log in {}", folder.display())),
-            )
-        })?;
+        let Read { sums, skipped, folder } = read(file, self.by.clone(), since)?;
         let (bad, dropped) = (skipped.bad + sums.bad(), skipped.dropped);
         let mut out = anstream::stdout().lock();
         if self.json {

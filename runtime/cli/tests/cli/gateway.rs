@@ -359,6 +359,7 @@ fn each_scope_may_do_its_own_and_what_is_anothers_is_not_there() {
         ("POST", "/v1/reload".to_owned(), json!({}), [401, 403, 403, 403]),
         ("POST", "/v1/handover".to_owned(), json!({}), [401, 403, 403, 403]),
         ("GET", "/metrics".to_owned(), json!({}), [401, 403, 200, 403]),
+        ("GET", "/v1/usage".to_owned(), json!({}), [401, 403, 200, 200]),
     ];
     for (method, path, body, expected) in table {
         for (who, status) in [&stranger, &other, &all, &of_none].into_iter().zip(expected) {

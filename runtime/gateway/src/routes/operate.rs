@@ -1,6 +1,6 @@
 //! The daemon itself: who asks, whether it is ready, figures, a changed configuration, its end.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use axum::{
     Extension, Form, Json,
@@ -11,7 +11,7 @@ use axum::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Asks, Gate};
+use super::{Asks, Gate, Query};
 use crate::{
     console,
     guard::needs,
@@ -25,6 +25,10 @@ pub(super) const CONTRACT: &str = include_str!("../../openapi.json");
 
 /// For how long the token of a console is good.
 const CONSOLE: Duration = Duration::from_secs(12 * 60 * 60);
+
+/// For how many days usage is told, unless the request says otherwise, and at most.
+const DAYS: u32 = 30;
+const MOST_DAYS: u32 = 366;
 
 pub(super) async fn me(State(shared): Gate, Extension(pass): Asks) -> Json<Value> {
     let visitor = pass.visitor();
@@ -60,6 +64,31 @@ pub(super) async fn metrics(State(shared): Gate, Extension(pass): Asks) -> Answe
     let text = shared.metrics.text(&shared.options.version, shared.sessions.journal().sessions(), &agents);
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Span {
+    days: Option<u32>,
+}
+
+/// What turns used, of the agents that who asks may have.
+pub(super) async fn usage(
+    State(shared): Gate,
+    Extension(pass): Asks,
+    Query(span): Query<Span>,
+) -> Answer<Json<Value>> {
+    if pass.visitor().is_some_and(|visitor| !visitor.sees_all) {
+        return Err(Problem::forbidden("what was used is of all sessions, which the token does not see"));
+    }
+    let days = span.days.unwrap_or(DAYS).clamp(1, MOST_DAYS);
+    let since = SystemTime::now() - Duration::from_secs(u64::from(days) * 24 * 60 * 60);
+    let operate = shared.operate.clone();
+    let used = tokio::task::spawn_blocking(move || operate.usage(since)).await;
+    let used = used.map_err(|_| Problem::unavailable("the daemon ends"))?;
+    let mut used = used.map_err(Problem::unavailable)?;
+    used.retain(|day| pass.may_have(&day.agent));
+    Ok(Json(json!({ "days": used })))
 }
 
 pub(super) async fn reload(State(shared): Gate, Extension(pass): Asks) -> Answer<Json<Value>> {
