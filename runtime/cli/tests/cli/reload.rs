@@ -204,5 +204,17 @@ fn a_session_of_a_journal_that_is_opened_again_gets_the_configuration_of_then() 
     host.serving.say(&input("s", "3", "die"));
     host.serving.until("turn.complete");
     assert_eq!(host.asks("s", "4"), "second");
+
+    // Without its agent it waits for it.
+    configured(&home, &[("b", "b")], &json!({}));
+    assert!(host.reload().contains("removed a"));
+    host.serving.say(&input("s", "5", "die"));
+    host.serving.until("turn.complete");
+    host.serving.say(&input("s", "6", "who"));
+    let refused = host.serving.until("turn.complete");
+    assert_eq!((&refused["turn_id"], &refused["delivered"]), (&json!("t-6"), &json!("no")), "{refused}");
+    configured(&home, &[("a", "third")], &json!({}));
+    assert!(host.reload().contains("added a; removed b"));
+    assert_eq!(host.asks("s", "7"), "third");
     host.ends();
 }
