@@ -32,6 +32,7 @@ export async function open({ browser, place }, hash, options = {}) {
 /** Nothing went wrong in a page: no error, no request elsewhere, nothing that the policy had to stop. */
 export async function clean(page, wrong) {
   assert.deepEqual(wrong, []);
+  assert.equal(await page.getByText("This entry cannot be drawn").count(), 0);
   assert.deepEqual(await page.evaluate(() => window.violations), []);
   assert.equal(await page.evaluate(() => window.pwned), undefined);
 }

@@ -72,7 +72,7 @@ async function handle(world, request, response, pace, open) {
     return setTimeout(() => open.forEach((socket) => socket.destroy()), 20);
   }
   if (request.headers.authorization !== `Bearer ${world.token}`) return problem(response, 401, "the token is not known");
-  if (area === "me") return json(response, 200, { scope: "control", agents: null, sees_all: false, version: "0.1.0", name: "mock" });
+  if (area === "me") return json(response, 200, { scope: "control", agents: null, sees_all: false, version: "0.1.0", name: "console" });
   if (area === "agents") return json(response, 200, agents(world));
   if (area === "usage") return json(response, 200, { days: usage(world, Number(url.searchParams.get("days") ?? 30)) });
   if (area !== "sessions") return problem(response, 404, "there is no such path");

@@ -71,6 +71,7 @@ test("turns queue, run and end", () => {
   fold.apply({ type: "turn.complete", turn_id: "t2", seq: 5 });
   assert.equal(fold.running, "");
   assert.deepEqual([...fold.taken], ["m1", "m2"]);
+  assert.equal(fold.headline, "one");
 });
 
 test("an end that was not stored gives way to the stored one", () => {

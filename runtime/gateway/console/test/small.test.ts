@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { ansi, plain } from "../src/core/ansi.ts";
 import { perAgent, perDay } from "../src/core/days.ts";
 import { compare, diffView } from "../src/core/diff.ts";
-import { ago, bytes, clock, count, duration, money } from "../src/core/format.ts";
+import { ago, bytes, clock, count, duration, money, who } from "../src/core/format.ts";
 import { Problem } from "../src/core/api.ts";
 import { Outbox } from "../src/core/outbox.ts";
 import { fileName, linkTarget, rasterType, safeLink, visible } from "../src/core/safe.ts";
@@ -128,6 +128,7 @@ test("numbers and times read well", () => {
   assert.deepEqual([count(9999), count(12_400), count(2_500_000)], ["9999", "12.4k", "2.5M"]);
   assert.deepEqual([duration(18), duration(3120), duration(61_000), duration(7_200_000)], ["18 ms", "3.1 s", "1 min 1 s", "2 h 0 min"]);
   assert.deepEqual([money(0.0213), money(3.5), money(0)], ["$0.0213", "$3.50", "$0.00"]);
+  assert.deepEqual([who("t-1/l-2", "t-1"), who("t-12/l-2", "t-1"), who("l-3", ""), who("", "t-1")], ["you", "t-12", "l-3", "you"]);
   assert.equal(clock("nonsense"), "");
   assert.equal(ago(new Date(0).toISOString(), 3_600_000 * 5), "5 h");
 });

@@ -36,6 +36,7 @@ function drawn(what: ComponentChild): FakeElement {
 }
 
 function check(root: FakeElement, what: string): void {
+  assert.ok(!root.text.includes("cannot be drawn"), what);
   for (const element of root.elements) {
     const allowed = Object.hasOwn(ALLOWED, element.localName) ? ALLOWED[element.localName] : undefined;
     assert.ok(allowed, `${what}: <${element.localName}>`);

@@ -37,6 +37,8 @@ export class Fold {
   settings: Settings = { models: [], modes: [], inputModes: [], model: "", mode: "", effort: "", display: "" };
   context: { used: number; total: number } | undefined;
   progress = "";
+  /** The begin of the first input: the headline where the session has none. */
+  headline = "";
   closed = false;
   /** Inputs that were taken, by their `message_id`: a page's own copy of one can go. */
   taken = new Set<string>();
@@ -139,6 +141,7 @@ export class Fold {
 
   private begin(entry: Entry): void {
     this.input(entry, false);
+    if (this.headline === "") this.headline = str(entry.content).trim().slice(0, 200).split("\n")[0]?.slice(0, 100) ?? "";
     const turn = str(entry.turn_id);
     if (turn !== "" && !this.openTurns.includes(turn)) this.openTurns.push(turn);
     this.mark();

@@ -40,6 +40,12 @@ export function clock(time: string, now: Date = new Date()): string {
   return day === today ? `${hour}:${pad(at.getSeconds())}` : `${day} ${hour}`;
 }
 
+/** Who said something: `TOKEN/LISTENER`, or a listener alone. One's own token is oneself. */
+export function who(by: string, own: string): string {
+  const name = by.split("/")[0] ?? "";
+  return by === "" || (own !== "" && name === own) ? "you" : name;
+}
+
 /** How long ago, in one unit. */
 export function ago(time: string, now: number = Date.now()): string {
   const at = Date.parse(time);

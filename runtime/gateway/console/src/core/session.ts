@@ -158,7 +158,7 @@ export class SessionStore {
   }
 
   get title(): string {
-    return this.fold.settings.display || str(this.attached.title) || this.id;
+    return this.fold.settings.display || str(this.attached.title) || (this.start <= 1 ? this.fold.headline : "") || this.id;
   }
 
   get agent(): string {

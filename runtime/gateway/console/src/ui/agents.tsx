@@ -64,11 +64,12 @@ function Agent({ agent, isFirst }: { agent: Obj; isFirst: boolean }): JSX.Elemen
   add("silent", of("silent_ms", duration));
   add("restart in", of("restart_in_ms", duration));
   add("last end", visible(str(health.last_end)));
+  const restarts = num(obj(health.counters).restarts);
+  add("restarts", restarts === undefined ? "" : count(restarts));
   add("sessions", of("sessions", count));
   add("turns", of("turns", count));
   add("waiting requests", of("requests", count));
   add("queued", of("queued_bytes", bytes));
-  for (const [name, value] of counters) add(visible(name.replace(/_/g, " ")), count(num(value) ?? 0));
   return (
     <section class={`card is-${severity}`} aria-label={visible(str(agent.name) || id)}>
       <header>
@@ -83,6 +84,12 @@ function Agent({ agent, isFirst }: { agent: Obj; isFirst: boolean }): JSX.Elemen
       {str(agent.description) !== "" && <p>{visible(str(agent.description))}</p>}
       {str(health.verdict) !== "" && <p class={`verdict ${severity}`}>{visible(str(health.verdict))}</p>}
       <dl class="grid">{facts.map(([name, value]) => <div><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
+      {counters.length > 0 && (
+        <details open={severity !== "ok"}>
+          <summary>counted since the start</summary>
+          <dl class="grid">{counters.map(([name, value]) => <div><dt>{visible(name.replace(/_/g, " "))}</dt><dd>{count(num(value) ?? 0)}</dd></div>)}</dl>
+        </details>
+      )}
       <div class="plots">
         <Plot label="lines a second" samples={samples.of(id)} value={(sample) => sample.lines} show={count} />
         <Plot label="bytes a second" samples={samples.of(id)} value={(sample) => sample.bytesIn} show={bytes} />

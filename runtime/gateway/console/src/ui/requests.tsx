@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { clock } from "../core/format.ts";
+import { clock, who } from "../core/format.ts";
 import type { Decision, Field, PermissionRow, QuestionRow, RequestRow } from "../core/rows.ts";
 import { visible } from "../core/safe.ts";
 import { obj } from "../core/types.ts";
@@ -12,15 +12,15 @@ import { useSession, useShell } from "./hooks.ts";
 import { Value, jsonText } from "./text.tsx";
 
 /** How a request ended, who answered and when. */
-export function decisionText(decision: Decision, row: RequestRow): string {
+export function decisionText(decision: Decision, row: RequestRow, own: string): string {
   const option = row.kind === "permission" ? row.options.find((each) => each.id === decision.option)?.label : undefined;
   const what = decision.cancelled && decision.approved !== true
     ? "not answered"
     : row.kind === "question" ? "answered" : decision.approved === true ? "allowed" : "denied";
-  const why = decision.reason !== "" ? ` (${decision.reason})` : "";
-  const who = decision.by !== "" ? ` by ${visible(decision.by)}` : "";
+  const why = decision.reason !== "" ? ` (${visible(decision.reason)})` : "";
+  const party = decision.by !== "" ? ` by ${visible(who(decision.by, own))}` : "";
   const when = clock(decision.time);
-  return `${what}${option ? `: ${visible(option)}` : ""}${why}${who}${when ? ` at ${when}` : ""}`;
+  return `${what}${option ? `: ${visible(option)}` : ""}${why}${party}${when ? ` at ${when}` : ""}`;
 }
 
 function useAnswer(row: RequestRow): {
@@ -47,6 +47,7 @@ function useAnswer(row: RequestRow): {
 
 /** A request in the transcript: what was asked, and how it ended. */
 export function Request({ row }: { row: RequestRow }): JSX.Element {
+  const { me } = useShell();
   const { decision } = row;
   // One that waits stands above the input, with all that there is to know.
   const asked = decision !== undefined || row.history;
@@ -60,7 +61,7 @@ export function Request({ row }: { row: RequestRow }): JSX.Element {
       {row.kind === "permission" && asked && <Resource row={row} />}
       {row.kind === "permission" && asked && <Details row={row} open={false} />}
       {row.kind === "question" && decision && <Values row={row} decision={decision} />}
-      <p class="decision">{decision ? decisionText(decision, row) : row.history ? "replayed" : "waits for an answer"}</p>
+      <p class="decision">{decision ? decisionText(decision, row, me?.name ?? "") : row.history ? "replayed" : "waits for an answer"}</p>
     </div>
   );
 }

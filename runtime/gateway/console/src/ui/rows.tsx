@@ -1,6 +1,6 @@
 import type { ComponentChildren, JSX } from "preact";
 import { Component } from "preact";
-import { clock, count, duration, money } from "../core/format.ts";
+import { clock, count, duration, money, who } from "../core/format.ts";
 import { markdown } from "../core/markdown.ts";
 import type { EndRow, InputRow, NoteRow, PlanRow, Row, TextRow, ToolRow } from "../core/rows.ts";
 import { visible } from "../core/safe.ts";
@@ -9,7 +9,7 @@ import { Copy, State } from "./bits.tsx";
 import { Changes } from "./changes.tsx";
 import { File } from "./files.tsx";
 import { Folded } from "./fold.tsx";
-import { useSession } from "./hooks.ts";
+import { useSession, useShell } from "./hooks.ts";
 import { Request } from "./requests.tsx";
 import { Ansi, Output, Value, blocksOf } from "./text.tsx";
 
@@ -61,10 +61,11 @@ function content(row: Row): ComponentChildren {
 const teaser = (text: string): JSX.Element => <q class="teaser">{visible(text.slice(0, 200).replace(/\s+/g, " "))}</q>;
 
 function Input({ row }: { row: InputRow }): JSX.Element {
+  const { me } = useShell();
   return (
     <div class="bubble">
       <p class="meta">
-        <span>{row.by === "" ? "you" : visible(row.by)}</span>
+        <span title={visible(row.by)}>{visible(who(row.by, me?.name ?? ""))}</span>
         <time>{clock(row.time)}</time>
         {row.steer && <span class="badge">steer</span>}
         {row.steer && row.delivered === false && <span class="badge warn">not delivered{row.reason && `: ${visible(row.reason)}`}</span>}
