@@ -169,7 +169,8 @@ export class SessionStore {
     if (this.fold.closed || this.phase === "ended") return "closed";
     if (this.fold.running !== "") return "running";
     const said = str(this.attached.state);
-    return said === "closed" || said === "detached" ? said : "idle";
+    // What happened since the page connected was done by a process.
+    return said === "closed" || (said === "detached" && this.fold.last <= this.target) ? said : "idle";
   }
 
   /** Reads four times as far back. */
