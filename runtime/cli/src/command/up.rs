@@ -87,6 +87,8 @@ impl Up {
         let (chosen, reload) = Reload::begin(&self.target, config, &[], SessionMay::default())?;
         chosen.any_may_run()?;
         let host = chosen.host;
+        // Its tokens, too: who could add one would be a client.
+        host.hide(&folder.0);
         // The journal's lock is the daemon's: a second one ends here, and says who has it.
         let opened = journal::open(host.clone(), &folder.journal(), chosen.journal).await?;
         let sessions = opened.map_err(|error| {

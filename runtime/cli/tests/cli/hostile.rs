@@ -5,7 +5,8 @@ use trunkline_testing::skipped;
 
 use super::{
     Home, Ran,
-    journal::{Serving, start},
+    gateway::Daemon,
+    journal::{Serving, Socket, start},
 };
 
 /// Turns every folder that it may write to into a link to the host's `/etc`, and names files below.
@@ -247,5 +248,36 @@ fn a_sandboxed_adapter_sees_no_journal_no_socket_and_no_wire_log_of_its_host() {
         let pid = rustix::process::Pid::from_child(&host.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         host.end();
+    }
+}
+
+#[test]
+fn a_sandboxed_adapter_sees_nothing_of_the_folder_of_its_daemon() {
+    let home = Home::new();
+    let state = home.path().join("work/state");
+    std::fs::create_dir_all(&state).unwrap();
+    home.file("work/spy.py", SPY);
+    let agent = |id: &str, sandbox: Value| {
+        json!({ "id": id, "sandbox": sandbox,
+            "external": { "command": "python3", "args": ["spy.py", state], "work_dir": home.path().join("work") } })
+    };
+    let config = json!({ "agents": [agent("boxed", json!({ "backend": "bubblewrap" })), agent("free", "none".into())] });
+    home.file("trunkline.json", &config.to_string());
+    let doctor: Value = serde_json::from_str(&home.run(["doctor", "--json"]).stdout).unwrap();
+    if doctor["agents"][0]["status"] == "fail" {
+        return skipped(&format!("no bubblewrap: {doctor}"));
+    }
+    let up = ["up", "--state", "work/state", "--http", "127.0.0.1:0", "--json"];
+    let _daemon = Daemon::of(&home, &mut home.command(up));
+    let mut hub = Socket::new(&state.join("journal/host.sock"));
+    for agent in ["boxed", "free"] {
+        let mut begin = start(agent);
+        begin["agent_id"] = agent.into();
+        hub.say(&begin);
+        hub.say(&json!({"type": "user.input", "session_id": agent, "turn_id": "t", "content": "spy"}));
+        let said = hub.until("output");
+        let said: Value = serde_json::from_str(said["content"].as_str().unwrap()).unwrap();
+        let sees_nothing = said.as_object().unwrap().values().all(|learnt| learnt == "nothing");
+        assert_eq!(sees_nothing, agent == "boxed", "{agent}: {said}");
     }
 }
