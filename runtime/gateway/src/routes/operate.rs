@@ -26,7 +26,7 @@ pub(super) const CONTRACT: &str = include_str!("../../openapi.json");
 /// For how long the token of a console is good.
 const CONSOLE: Duration = Duration::from_secs(12 * 60 * 60);
 
-/// For how many days usage is told, unless the request says otherwise, and at most.
+/// For how many days usage is summed up, unless the request says otherwise, and at most.
 const DAYS: u32 = 30;
 const MOST_DAYS: u32 = 366;
 
