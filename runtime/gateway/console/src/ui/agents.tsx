@@ -47,7 +47,7 @@ export function Agents({ agents, first, fault }: { agents: Obj[]; first: string;
 
 function Agent({ agent, isFirst }: { agent: Obj; isFirst: boolean }): JSX.Element {
   const health = obj(agent.health);
-  const counters = Object.entries(obj(health.counters)).filter(([, value]) => (num(value) ?? 0) > 0);
+  const counters = Object.entries(obj(health.counters)).filter(([name, value]) => name !== "restarts" && (num(value) ?? 0) > 0);
   const severity = ["note", "warning", "error"].find((each) => each === health.severity) ?? "ok";
   const stderr = str(health.stderr);
   const id = str(agent.id);
