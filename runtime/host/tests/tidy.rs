@@ -15,7 +15,7 @@ fn functions(folder: &Path, names: &mut HashSet<String>) {
     for entry in fs::read_dir(folder).expect("a folder").flatten() {
         let path = entry.path();
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            if !path.ends_with("target") {
+            if !path.ends_with("target") && !path.ends_with("node_modules") {
                 functions(&path, names);
             }
         } else if path.extension().is_some_and(|extension| extension == "rs") {
@@ -240,7 +240,11 @@ fn texts(folder: &Path, found: &mut Vec<PathBuf>) {
         let path = entry.path();
         let name = entry.file_name().to_string_lossy().into_owned();
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            if !name.starts_with('.') && name != "target" && !path.ends_with("profiles/tests/clis") {
+            if !name.starts_with('.')
+                && name != "target"
+                && name != "node_modules"
+                && !path.ends_with("profiles/tests/clis")
+            {
                 texts(&path, found);
             }
         } else if ["rs", "md", "toml", "py", "js", "go", "sh"]
