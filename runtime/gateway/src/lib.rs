@@ -13,7 +13,7 @@
 //!                     └▶ a hub that speaks lines ────▶ Relay ────────────────────────────────┘
 //! ```
 //!
-//! `guard.rs` finds out who asks ([`Pass`](pass::Pass)), from the connection and the token alone. What it may see is
+//! `guard.rs` finds out who asks (`pass.rs`), from the connection and the token alone. What it may see is
 //! decided where sessions are found ([`Visitor`](trunkline_sessions::Visitor)), and what it may say by one total table
 //! (`judge.rs`), on the pipe as on the paths. Everything that waits is bounded: connections, headers, bodies, streams of
 //! a token. A client that reads slowly reads from the journal, and holds no one up.

@@ -17,6 +17,9 @@ use crate::token::{Scope, Token, TokenFile, id_of, now};
 /// How often the file of tokens is looked at: a token that is revoked ends within a second.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// How often the clock is looked at for the end of a token, at least.
+const CLOCK: Duration = Duration::from_secs(60);
+
 /// How many streams a token may have open.
 const STREAMS: usize = 1024;
 
@@ -121,16 +124,15 @@ impl Passes {
             let _ = known.wait_for(is_gone).await;
         };
         let expired = async {
+            let Some(expires) = bearer.token.expires else { return std::future::pending().await };
             while bearer.token.is_good_at(now()) {
-                sleep(LOOK).await;
+                // Again before long, since clocks are set.
+                sleep(Duration::from_secs(expires.saturating_sub(now())).min(CLOCK)).await;
             }
         };
-        match bearer.token.expires {
-            Some(_) => tokio::select! {
-                () = revoked => {}
-                () = expired => {}
-            },
-            None => revoked.await,
+        tokio::select! {
+            () = revoked => {}
+            () = expired => {}
         }
     }
 
