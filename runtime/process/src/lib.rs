@@ -97,7 +97,9 @@ pub use crate::identity::ProcessIdentity;
 pub use crate::isolation::{
     Attachment, Descriptors, Holder, Inside, Isolated, Isolation, IsolationError, Outlet,
 };
-pub use crate::limits::{Enforcement, Enforcer, LimitSupport, Limits, shown_size, support as limit_support};
+pub use crate::limits::{
+    Enforcement, Enforcer, LimitSupport, Limits, raise_open_files, shown_size, support as limit_support,
+};
 pub use crate::pipe::{PipeEnd, read_held};
 pub use crate::proc::descends_from_this;
 pub use crate::query::{QueryOutput, query};

@@ -18,7 +18,7 @@ use std::io;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use rustix::process::{Resource, Rlimit, geteuid, getrlimit};
+use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 
 mod cgroup;
 mod hierarchy;
@@ -160,17 +160,38 @@ pub(crate) fn prepare(limits: &Limits) -> io::Result<(Option<Cgroup>, Confinemen
     Ok((cgroup, confinement))
 }
 
+/// What the soft limit of open files was before it was raised.
+static OPEN_FILES: OnceLock<Option<u64>> = OnceLock::new();
+
+/// Lets this process have as many open files as its hard limit allows, and says how many; `None`: any number. Its
+/// children are started with the soft limit that it had: a program that calls `select` breaks with more than 1,024.
+///
+/// # Errors
+///
+/// When the system refuses.
+pub fn raise_open_files() -> io::Result<Option<u64>> {
+    let limit = getrlimit(Resource::Nofile);
+    OPEN_FILES.get_or_init(|| limit.current);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
+    Ok(limit.maximum)
+}
+
 /// The resource limits for what no cgroup counts. A hard limit can only be lowered, so none asks for more.
 fn resource_limits(limits: &Limits, counts_processes: bool, counts_memory: bool) -> Vec<(Resource, Rlimit)> {
     let asked_for = limits.processes.filter(|number| !counts_processes && *number != Limits::PROCESSES);
-    [
+    let wanted = [
         (Resource::Nofile, limits.open_files),
         (Resource::Nproc, asked_for),
         (Resource::Data, limits.memory.filter(|_| !counts_memory)),
-    ]
-    .into_iter()
-    .filter_map(|(resource, wanted)| Some((resource, at_most(wanted?, getrlimit(resource).maximum))))
-    .collect()
+    ];
+    let lowered = wanted
+        .into_iter()
+        .filter_map(|(resource, wanted)| Some((resource, at_most(wanted?, getrlimit(resource).maximum))));
+    let restored = OPEN_FILES.get().filter(|_| limits.open_files.is_none()).map(|before| {
+        let limit = getrlimit(Resource::Nofile);
+        (Resource::Nofile, Rlimit { current: *before, ..limit })
+    });
+    lowered.chain(restored).collect()
 }
 
 fn at_most(wanted: u64, hard: Option<u64>) -> Rlimit {

@@ -19,6 +19,7 @@ use tokio::{
 };
 use trunkline_gateway::{Gateway, Operate, Options, UsedInDay};
 use trunkline_host::{Host, config::SessionMay};
+use trunkline_process::raise_open_files;
 use trunkline_relay::PrivateSocket;
 use trunkline_sessions::Sessions;
 
@@ -82,6 +83,10 @@ impl Up {
         }
         let folder = self.state.folder()?;
         folder.make()?;
+        // Each connection is a descriptor.
+        if let Err(error) = raise_open_files() {
+            tracing::warn!("the limit of open files stays as it is: {error}");
+        }
         // From now on it does not end the program.
         let hangups = signal(SignalKind::hangup())?;
         let (chosen, reload) = Reload::begin(&self.target, config, &[], SessionMay::default())?;

@@ -568,6 +568,38 @@ fn turns_may_end_before_the_daemon_does_and_streams_hold_nothing_up() {
     daemon.down();
 }
 
+/// Answers with how many files it may open.
+const LIMITED: &str = r#"
+import json, resource, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if message["type"] == "user.input":
+        soft = str(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        for reply in {"type": "output", "content": soft}, {"type": "turn.complete"}:
+            print(json.dumps(reply | {"session_id": message["session_id"]}), flush=True)
+"#;
+
+#[test]
+fn a_daemon_may_open_many_files_and_its_agents_as_many_as_before() {
+    let home = Home::new();
+    home.file("limited.py", LIMITED);
+    let up = ["up", "--state", "state", "--http", "127.0.0.1:0", "--json", "--adapter", "python3 limited.py"];
+    let own = home.command(up);
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -Sn 512 && exec \"$@\"", "sh"]).arg(own.get_program()).args(own.get_args());
+    command.current_dir(home.path()).env("HOME", home.path()).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let daemon = Daemon::of(&home, &mut command);
+    let client = daemon.token(&["control"]);
+    let id = client.open();
+    assert_eq!(client.turn(&id, "how many?")["text"], "512");
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", daemon.child.id())).unwrap();
+    let limit: Vec<_> =
+        limits.lines().find(|line| line.starts_with("Max open files")).unwrap().split_whitespace().collect();
+    assert_eq!(limit[3], limit[4], "{limits}");
+    daemon.down();
+}
+
 #[test]
 fn a_daemon_listens_on_this_machine_alone_and_tells_of_a_port_in_use() {
     let home = Home::new();

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 use trunkline_protocol::{
     AdapterBody, Channel, FileInput, HostBody, HostMessage, InputMode, MessageId, RelayBody, SessionId,
-    TurnId, UserInput,
+    Sha256, TurnId, UserInput,
 };
 use trunkline_sessions::Sessions;
 
@@ -140,8 +140,9 @@ fn files(shared: &Shared, id: &SessionId, given: &[GivenFile]) -> Answer<Vec<Fil
         Ok(FileInput {
             file_name: name.or(label),
             file_mime_type: mime_type,
+            size: std::fs::metadata(&path).ok().map(|found| found.len()),
+            sha256: Sha256::parse(sha256),
             file_path: path.to_string_lossy().into_owned(),
-            ..FileInput::default()
         })
     };
     given.iter().map(file).collect()
