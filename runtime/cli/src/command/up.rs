@@ -1,8 +1,8 @@
 //! `trunkline up`: the daemon. One host, its journal, a socket for this user, and HTTP.
 
 use std::{
-    io::Write,
-    net::SocketAddr,
+    io::{self, Write},
+    net::{SocketAddr, TcpListener as StdListener},
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, SystemTime},
@@ -10,6 +10,9 @@ use std::{
 
 use anyhow::{Context, anyhow};
 use clap::Args;
+use listenfd::ListenFd;
+use rustix::io::{FdFlags, fcntl_setfd};
+use sd_notify::NotifyState;
 use serde_json::json;
 use tokio::{
     net::TcpListener,
@@ -77,8 +80,11 @@ pub(crate) struct Up {
 
 impl Up {
     pub(super) async fn run(self, config: Option<&Path>) -> Done {
-        if !self.http.ip().is_loopback() {
-            return Err(Fault::usage(anyhow!("{} is no address of this machine's loopback", self.http.ip()))
+        // Before anything is opened that could take its number.
+        let passed = passed_on()?;
+        let at = passed.as_ref().map_or(Ok(self.http), StdListener::local_addr)?;
+        if !at.ip().is_loopback() {
+            return Err(Fault::usage(anyhow!("{} is no address of this machine's loopback", at.ip()))
                 .next("listen on 127.0.0.1, and let others in through a tunnel or a proxy with TLS"));
         }
         let folder = self.state.folder()?;
@@ -100,10 +106,13 @@ impl Up {
             Fault::usage(error)
                 .next("`trunkline down` ends the daemon that runs; --state FOLDER is for another")
         })?;
-        let network = TcpListener::bind(self.http).await.map_err(|error| {
-            Fault::failed(anyhow!(error).context(format!("failed to listen on {}", self.http)))
-                .next("name another port by --http 127.0.0.1:PORT, or 0 for any that is free")
-        })?;
+        let network = match passed {
+            Some(listener) => TcpListener::from_std(listener)?,
+            None => TcpListener::bind(at).await.map_err(|error| {
+                Fault::failed(anyhow!(error).context(format!("failed to listen on {at}")))
+                    .next("name another port by --http 127.0.0.1:PORT, or 0 for any that is free")
+            })?,
+        };
         let socket = PrivateSocket::open(&folder.socket()).context("failed to take the daemon's socket")?;
         let at = network.local_addr()?;
         let running =
@@ -124,6 +133,7 @@ impl Up {
         folder.note(&running)?;
         host.stand_by();
         self.tell(&running)?;
+        supervisor(NotifyState::Ready);
 
         let stop = async {
             tokio::select! {
@@ -133,6 +143,7 @@ impl Up {
                 never = reload.at_each(hangups) => match never {},
             }
             tracing::info!("the daemon ends");
+            supervisor(NotifyState::Stopping);
             gateway.drain();
             drain(&sessions).await;
         };
@@ -155,6 +166,26 @@ impl Up {
         }
         out.flush()?;
         Ok(())
+    }
+}
+
+/// A listener for HTTP that a supervisor has opened and passed on, as systemd does for a socket unit.
+fn passed_on() -> Result<Option<StdListener>, Fault> {
+    let listener = ListenFd::from_env()
+        .take_tcp_listener(0)
+        .map_err(|error| Fault::usage(anyhow!(error).context("failed to take the socket of LISTEN_FDS")))?;
+    if let Some(listener) = &listener {
+        listener.set_nonblocking(true)?;
+        // No agent gets it.
+        fcntl_setfd(listener, FdFlags::CLOEXEC).map_err(io::Error::from)?;
+    }
+    Ok(listener)
+}
+
+/// Tells a supervisor that asks for it, as systemd does for a unit of `Type=notify`.
+fn supervisor(state: NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        tracing::warn!("the supervisor at NOTIFY_SOCKET was not told: {error}");
     }
 }
 

@@ -600,6 +600,41 @@ fn a_daemon_may_open_many_files_and_its_agents_as_many_as_before() {
     daemon.down();
 }
 
+/// Passes a listening socket on, as a supervisor does.
+const SUPERVISOR: &str = r#"
+import os, socket, sys
+listener = socket.create_server(("127.0.0.1", 0))
+os.dup2(listener.fileno(), 3)
+os.set_inheritable(3, True)
+os.environ |= {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1", "NOTIFY_SOCKET": os.getcwd() + "/notify"}
+os.execvp(sys.argv[1], sys.argv[1:])
+"#;
+
+#[test]
+fn a_supervisor_gives_the_daemon_its_port_and_learns_when_it_is_ready() {
+    let home = Home::new();
+    home.file("supervisor.py", SUPERVISOR);
+    let notified = std::os::unix::net::UnixDatagram::bind(home.path().join("notify")).unwrap();
+    notified.set_read_timeout(Some(SILENT)).unwrap();
+    let heard = || {
+        let mut message = [0; 256];
+        let length = notified.recv(&mut message).unwrap();
+        String::from_utf8_lossy(&message[..length]).into_owned()
+    };
+    let own = home.command(["up", "--state", "state", "--json"]);
+    let mut command = Command::new("python3");
+    command.arg("supervisor.py").arg(own.get_program()).args(own.get_args());
+    command.current_dir(home.path()).env("HOME", home.path()).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let daemon = Daemon::of(&home, &mut command);
+    assert_eq!(heard(), "READY=1\n");
+    assert!(!daemon.http.ends_with(":7457"), "the port is the supervisor's");
+    let client = daemon.token(&["control"]);
+    assert_eq!(client.turn(&client.open(), "here")["text"], "here");
+    daemon.down();
+    assert_eq!(heard(), "STOPPING=1\n");
+}
+
 #[test]
 fn a_daemon_listens_on_this_machine_alone_and_tells_of_a_port_in_use() {
     let home = Home::new();
