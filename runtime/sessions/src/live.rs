@@ -92,7 +92,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(crate) enum Command {
     /// One listens, from now on.
-    Joined(ListenerNo, Joined),
+    Joined(ListenerNo, Box<Joined>),
     /// One has left.
     Left(ListenerNo),
     /// A listener says something.
@@ -298,8 +298,9 @@ impl Live {
         self.shown.set(self.state(), self.facts.title.as_deref(), self.facts.open.turns.len());
     }
 
-    /// Serves the session until it may leave the memory, or the host ends.
-    pub(crate) async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
+    /// Serves the session until it may leave the memory, or the host ends. Boxed: a task has room for all that it awaits,
+    /// several times over.
+    pub(crate) async fn run(mut self: Box<Self>, mut inbox: mpsc::Receiver<Command>) {
         if self.recorder.last() == 0 {
             let opened = HostFact { fact: Some(Fact::Opened), ..HostFact::default() };
             self.note(None, opened, None);

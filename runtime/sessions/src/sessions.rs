@@ -227,7 +227,7 @@ impl Sessions {
         let (commands, inbox) = mpsc::channel(INBOX);
         let (key, id, tail) = (new.key, new.id.clone(), new.tail.clone());
         let origin = Origin { owner: new.facts.owner.clone(), agent: new.facts.agent.clone() };
-        let live = Live::new(new);
+        let live = Box::new(Live::new(new));
         let handle = Handle { key, origin: Arc::new(origin), tail, shown: live.shown(), commands };
         registry.live.insert(id.clone(), handle.clone());
         let (shared, sender) = (Arc::downgrade(&self.shared), handle.commands.downgrade());
@@ -283,7 +283,11 @@ impl Sessions {
             answers,
             commands: handle.commands.clone(),
         };
-        (listener, Command::Joined(no, Joined { role, name, secrets, answers: sender, joined }), now)
+        (
+            listener,
+            Command::Joined(no, Box::new(Joined { role, name, secrets, answers: sender, joined })),
+            now,
+        )
     }
 
     /// Listens to a session of the journal from an entry on. One that is not in memory is loaded; its agent is not asked

@@ -15,7 +15,7 @@ impl Live {
                 if joined.role == Role::Control && joined.secrets.is_some() {
                     self.secrets = joined.secrets;
                 }
-                let Joined { role, name, answers, joined, .. } = joined;
+                let Joined { role, name, answers, joined, .. } = *joined;
                 self.listeners.insert(listener, Hears { role, name, answers, unstored: 0 });
                 // Gone again, if no one waits for it.
                 let _ = joined.send(self.now());

@@ -67,7 +67,7 @@ impl World {
             answers: sender,
             joined: oneshot::channel().0,
         };
-        world.live.take(Command::Joined(HUB, joined)).await;
+        world.live.take(Command::Joined(HUB, Box::new(joined))).await;
         world.agent_hears("session.start").await;
         let extensions = ["turns", "events", "questions", "control"];
         world.agent_says(json!({"type": "session.ready", "protocol": 1, "extensions": extensions})).await;
