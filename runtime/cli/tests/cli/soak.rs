@@ -289,10 +289,14 @@ fn sessions_outlive_many_hosts() {
     soak.judge();
     let third = sizes.len() / 3;
     if third > 2 {
-        let most = |sizes: &[(u64, usize)]| {
-            (sizes.iter().map(|size| size.0).max().unwrap(), sizes.iter().map(|size| size.1).max().unwrap())
+        // Each is of another host, killed at any moment: what one has open then says little, and the middle of many does.
+        let middle = |sizes: &[(u64, usize)]| {
+            let (mut memory, mut descriptors): (Vec<_>, Vec<_>) = sizes.iter().copied().unzip();
+            memory.sort_unstable();
+            descriptors.sort_unstable();
+            (memory[memory.len() / 2], descriptors[descriptors.len() / 2])
         };
-        let (first, last) = (most(&sizes[..third]), most(&sizes[2 * third..]));
-        assert!(last.0 < first.0 * 3 / 2 && last.1 < first.1 + 10, "it grows: {sizes:?}");
+        let (first, last) = (middle(&sizes[..third]), middle(&sizes[2 * third..]));
+        assert!(last.0 < first.0 * 5 / 4 && last.1 < first.1 + 8, "it grows: {sizes:?}");
     }
 }
