@@ -1,5 +1,7 @@
 //! Errors, as RFC 9457 has them: what happened, in the protocol's categories where it has one.
 
+use std::io;
+
 use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
@@ -133,6 +135,12 @@ impl From<SessionClosed> for Problem {
             _ => StatusCode::SERVICE_UNAVAILABLE,
         };
         Self { status, detail, category }
+    }
+}
+
+impl From<io::Error> for Problem {
+    fn from(error: io::Error) -> Self {
+        Self::unavailable(error.to_string())
     }
 }
 

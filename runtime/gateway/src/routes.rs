@@ -174,6 +174,16 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     }
 }
 
+/// Does what blocks where that may be.
+pub(crate) async fn blocking<T, E>(work: impl FnOnce() -> Result<T, E> + Send + 'static) -> Answer<T>
+where
+    T: Send + 'static,
+    E: Into<Problem> + Send + 'static,
+{
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| Problem::unavailable("the daemon ends"))?.map_err(Into::into)
+}
+
 type Asks = Extension<Pass>;
 type Gate = State<Arc<Shared>>;
 

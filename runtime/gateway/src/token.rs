@@ -10,6 +10,7 @@ use std::{
 
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
 
 /// How every token begins: a scanner for leaked secrets can know them by it.
@@ -95,6 +96,15 @@ impl Token {
             digest: digest(&text),
         };
         (token, text)
+    }
+
+    /// What is said of it, as JSON: all but its text.
+    #[must_use]
+    pub fn public(&self) -> Value {
+        json!({
+            "id": self.id, "scope": self.scope, "agents": self.agents, "all_sessions": self.all_sessions,
+            "created": self.created, "expires": self.expires,
+        })
     }
 
     /// Whether it is good at a moment.

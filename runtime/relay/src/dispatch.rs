@@ -343,7 +343,7 @@ impl Dispatch {
     }
 
     fn may_open(&self, agent: &str) -> bool {
-        self.visitor().is_none_or(|visitor| visitor.may_speak && visitor.may_have(agent))
+        self.visitor().is_none_or(|visitor| visitor.may_open(agent))
     }
 
     /// Opens a session of the journal ([journal.2]).

@@ -100,12 +100,6 @@ impl PrivateSocket {
         Ok(Self { listener, path: path.to_owned() })
     }
 
-    /// Where it is.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Waits for the next one who may connect. Others are refused, and the log says so.
     ///
     /// # Cancel safety

@@ -189,7 +189,7 @@ impl<'a> Wanted<'a> {
             return Ok(None);
         };
         let asked = self.asked;
-        if !is_seen(self.visitor, &facts)
+        if !is_seen(self.visitor, facts.owner.as_deref(), &facts.agent)
             || asked.id.as_ref().is_some_and(|id| facts.id != *id)
             || asked.agent_id.as_ref().is_some_and(|agent| facts.agent != *agent)
         {

@@ -59,12 +59,6 @@ impl Listener {
         self.role
     }
 
-    /// The last entry that was taken.
-    #[must_use]
-    pub fn position(&self) -> u64 {
-        self.after
-    }
-
     /// The way to speak in the session.
     #[must_use]
     pub fn speaker(&self) -> Speaker {

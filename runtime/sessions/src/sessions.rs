@@ -170,8 +170,7 @@ impl Sessions {
     ) -> Result<Listener, StartError> {
         let read_only = |why: String| StartError::Refused(ends::refused(AttachRefusal::ReadOnly, why));
         let exists = || StartError::Refused(ends::exists());
-        if let Some(visitor) = self.visitor().filter(|visitor| !visitor.may_speak || !visitor.may_have(agent))
-        {
+        if let Some(visitor) = self.visitor().filter(|visitor| !visitor.may_open(agent)) {
             let why = match visitor.may_speak {
                 true => format!("{} may not use the agent {agent}", visitor.name),
                 false => format!("{} may only listen", visitor.name),
@@ -412,7 +411,7 @@ impl Sessions {
             Some(_) => unknown(),
             None => ends::refused(AttachRefusal::Gone, "the facts of this session are damaged"),
         })?;
-        if facts.id != id.as_str() || !is_seen(self.visitor(), &facts) {
+        if facts.id != id.as_str() || !is_seen(self.visitor(), facts.owner.as_deref(), &facts.agent) {
             return Err(unknown());
         }
         if let Some(handle) = self.in_memory(id) {
@@ -438,7 +437,7 @@ impl Sessions {
     }
 
     fn sees(&self, origin: &Origin) -> bool {
-        self.visitor().is_none_or(|visitor| visitor.sees(origin.owner.as_deref(), &origin.agent))
+        is_seen(self.visitor(), origin.owner.as_deref(), &origin.agent)
     }
 
     /// The key of a session that is there for who asks, in memory or not.
@@ -453,7 +452,7 @@ impl Sessions {
         let (journal, visitor) = (self.shared.journal.clone(), self.visitor.clone());
         let seen = tokio::task::spawn_blocking(move || {
             let facts = journal.facts(key).ok()?.and_then(|bytes| Facts::of_bytes(&bytes))?;
-            is_seen(visitor.as_deref(), &facts).then_some(key)
+            is_seen(visitor.as_deref(), facts.owner.as_deref(), &facts.agent).then_some(key)
         });
         // Given up with the runtime.
         seen.await.ok().flatten()

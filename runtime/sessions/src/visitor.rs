@@ -1,7 +1,5 @@
 //! Those who reach sessions from outside, over a network say: what they see, and whether they may speak.
 
-use crate::facts::Facts;
-
 /// One who reaches sessions and is not the user whose host this is.
 ///
 /// What it does not see is for it as if it were not there: the answers for a session of another and for one that never
@@ -25,6 +23,12 @@ impl Visitor {
         self.agents.as_ref().is_none_or(|agents| agents.iter().any(|known| known == agent))
     }
 
+    /// Whether it may open sessions of this agent.
+    #[must_use]
+    pub fn may_open(&self, agent: &str) -> bool {
+        self.may_speak && self.may_have(agent)
+    }
+
     /// Whether a session of this owner and agent is there for it.
     pub(crate) fn sees(&self, owner: Option<&str>, agent: &str) -> bool {
         (self.sees_all || owner == Some(&*self.name)) && self.may_have(agent)
@@ -32,8 +36,8 @@ impl Visitor {
 }
 
 /// Whether a session is there for who asks, the user of the host or a visitor.
-pub(crate) fn is_seen(visitor: Option<&Visitor>, facts: &Facts) -> bool {
-    visitor.is_none_or(|visitor| visitor.sees(facts.owner.as_deref(), &facts.agent))
+pub(crate) fn is_seen(visitor: Option<&Visitor>, owner: Option<&str>, agent: &str) -> bool {
+    visitor.is_none_or(|visitor| visitor.sees(owner, agent))
 }
 
 #[cfg(test)]

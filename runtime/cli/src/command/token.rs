@@ -3,7 +3,6 @@
 use std::{io::Write, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
-use serde_json::json;
 use trunkline_gateway::{NewToken, Scope, Token as Known, TokenError, TokenFile};
 
 use super::table;
@@ -124,15 +123,7 @@ fn list(state: &State, as_json: bool) -> Done {
     let tokens = file(state)?.read().map_err(wrong)?;
     let mut out = anstream::stdout();
     if as_json {
-        let told: Vec<_> = tokens
-            .iter()
-            .map(|token| {
-                json!({
-                    "id": token.id, "scope": token.scope.as_str(), "agents": token.agents,
-                    "all_sessions": token.all_sessions, "created": token.created, "expires": token.expires,
-                })
-            })
-            .collect();
+        let told: Vec<_> = tokens.iter().map(Known::public).collect();
         writeln!(out, "{}", serde_json::Value::from(told))?;
         return Ok(exit::OK);
     }

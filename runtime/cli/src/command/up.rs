@@ -21,7 +21,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 use trunkline_gateway::{Gateway, Operate, Options, UsedInDay};
-use trunkline_host::{Host, config::SessionMay};
+use trunkline_host::config::SessionMay;
 use trunkline_process::raise_open_files;
 use trunkline_relay::PrivateSocket;
 use trunkline_sessions::Sessions;
@@ -148,7 +148,7 @@ impl Up {
             drain(&sessions).await;
         };
         gateway.serve(network, socket, stop).await;
-        end(&host, sessions.clone()).await;
+        trunkline_relay::end(&host, Some(sessions), std::future::ready(())).await;
         folder.forget();
         Ok(exit::OK)
     }
@@ -205,10 +205,6 @@ async fn drain(sessions: &Sessions) {
     while sessions.busy() > 0 && Instant::now() < until {
         sleep(LOOK).await;
     }
-}
-
-async fn end(host: &Host, sessions: Sessions) {
-    trunkline_relay::end(host, Some(sessions), std::future::ready(())).await;
 }
 
 /// What may be asked of the daemon itself.

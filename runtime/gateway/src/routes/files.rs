@@ -20,7 +20,7 @@ use tokio::{
 };
 use trunkline_protocol::{HostBody, HostMessage, UserInput};
 
-use super::{Asks, Gate, Named, Query, part};
+use super::{Asks, Gate, Named, Query, blocking, part};
 use crate::{
     inbox::FILE,
     judge::judge,
@@ -68,9 +68,9 @@ pub(super) async fn take(
             return Err(Problem::too_large(format!("a file may have {FILE} bytes")));
         }
         hash.update(&chunk);
-        written.write_all(&chunk).await.map_err(|error| Problem::unavailable(error.to_string()))?;
+        written.write_all(&chunk).await?;
     }
-    written.flush().await.map_err(|error| Problem::unavailable(error.to_string()))?;
+    written.flush().await?;
     let sha256 = hex(&hash.finalize());
     let told = json!({ "sha256": sha256, "size": size, "name": name });
     blocking(move || shared.inbox.keep(begun, &id, &sha256, name.as_deref())).await?;
@@ -82,14 +82,6 @@ fn base_name(name: &str) -> String {
     let base = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let base: String = base.chars().filter(|c| !c.is_control()).take(200).collect();
     if base.is_empty() || base == "." || base == ".." { "file".to_owned() } else { base }
-}
-
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
-) -> Answer<T> {
-    let done = tokio::task::spawn_blocking(work).await;
-    let done = done.map_err(|_| Problem::unavailable("the daemon ends"))?;
-    done.map_err(|error| Problem::unavailable(error.to_string()))
 }
 
 /// Gives a file that the agent gave, to be saved and never to be shown as a page.

@@ -11,7 +11,7 @@ use axum::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Asks, Gate, Query};
+use super::{Asks, Gate, Query, blocking};
 use crate::{
     console,
     guard::needs,
@@ -84,9 +84,7 @@ pub(super) async fn usage(
     let days = span.days.unwrap_or(DAYS).clamp(1, MOST_DAYS);
     let since = SystemTime::now() - Duration::from_secs(u64::from(days) * 24 * 60 * 60);
     let operate = shared.operate.clone();
-    let used = tokio::task::spawn_blocking(move || operate.usage(since)).await;
-    let used = used.map_err(|_| Problem::unavailable("the daemon ends"))?;
-    let mut used = used.map_err(Problem::unavailable)?;
+    let mut used = blocking(move || operate.usage(since).map_err(Problem::unavailable)).await?;
     used.retain(|day| pass.may_have(&day.agent));
     Ok(Json(json!({ "days": used })))
 }
@@ -94,9 +92,8 @@ pub(super) async fn usage(
 pub(super) async fn reload(State(shared): Gate, Extension(pass): Asks) -> Answer<Json<Value>> {
     needs(&pass, Scope::Admin)?;
     let operate = shared.operate.clone();
-    let reloaded = tokio::task::spawn_blocking(move || operate.reload()).await;
-    let reloaded = reloaded.map_err(|_| Problem::unavailable("the daemon ends"))?;
-    reloaded.map(|told| Json(json!({ "reloaded": told }))).map_err(Problem::unprocessable)
+    let told = blocking(move || operate.reload().map_err(Problem::unprocessable)).await?;
+    Ok(Json(json!({ "reloaded": told })))
 }
 
 pub(super) async fn stop(State(shared): Gate, Extension(pass): Asks) -> Answer<StatusCode> {
@@ -130,9 +127,8 @@ pub(super) async fn open(State(shared): Gate, request: Request) -> Response {
         .into_response();
     }
     let new = NewToken { scope: Scope::Admin, agents: None, all_sessions: true, expires: Some(CONSOLE) };
-    match tokio::task::spawn_blocking(move || shared.tokens.add(new)).await {
-        Ok(Ok((_, text))) => console::page_with(&text),
-        Ok(Err(error)) => Problem::from(error).into_response(),
-        Err(_) => Problem::unavailable("the daemon ends").into_response(),
+    match blocking(move || shared.tokens.add(new)).await {
+        Ok((_, text)) => console::page_with(&text),
+        Err(problem) => problem.into_response(),
     }
 }

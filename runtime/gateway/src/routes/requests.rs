@@ -7,12 +7,13 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use trunkline_protocol::{HostBody, HostMessage, RelayBody, Stop};
+use trunkline_protocol::{HostBody, HostMessage, RelayBody, SessionId, Stop};
 
 use super::{Asks, Gate, Json, Named, part, turn_id};
 use crate::{
     judge::judge,
     one::{Line, One},
+    pass::Pass,
     problem::{Answer, Problem},
 };
 
@@ -64,12 +65,8 @@ pub(super) async fn answer(
             return Err(Problem::unprocessable(detail));
         }
     };
-    members.insert("type".to_owned(), json!(kind));
-    members.insert("session_id".to_owned(), json!(id));
     members.insert("request_id".to_owned(), json!(request));
-    let message = HostMessage::parse(&Value::Object(members).to_string());
-    let message = message.map_err(|error| Problem::unprocessable(error.to_string()))?;
-    judge(&pass, &message)?;
+    let message = message(&pass, &id, kind, members)?;
     let mut one = One::join(&shared.sessions_for(&pass), &id).await?;
     let (own, request) = (one.name().map(str::to_owned), request.as_str());
     one.say(None, message.body).await?;
@@ -103,13 +100,18 @@ pub(super) async fn update(
     Named(id): Named,
     Json(settings): Json<Settings>,
 ) -> Answer<StatusCode> {
-    let mut members = settings.options;
-    members.insert("type".to_owned(), json!("session.update"));
-    members.insert("session_id".to_owned(), json!(id));
-    let message = HostMessage::parse(&Value::Object(members).to_string());
-    let message = message.map_err(|error| Problem::unprocessable(error.to_string()))?;
-    judge(&pass, &message)?;
+    let message = message(&pass, &id, "session.update", settings.options)?;
     let one = One::join(&shared.sessions_for(&pass), &id).await?;
     one.say(None, message.body).await?;
     Ok(StatusCode::ACCEPTED)
+}
+
+/// The message of these members, if who asks may say it.
+fn message(pass: &Pass, id: &SessionId, kind: &str, mut members: Map<String, Value>) -> Answer<HostMessage> {
+    members.insert("type".to_owned(), json!(kind));
+    members.insert("session_id".to_owned(), json!(id));
+    let message = HostMessage::parse(&Value::Object(members).to_string());
+    let message = message.map_err(|error| Problem::unprocessable(error.to_string()))?;
+    judge(pass, &message)?;
+    Ok(message)
 }

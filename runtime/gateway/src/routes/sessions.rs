@@ -12,8 +12,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
 use trunkline_protocol::{
-    AdapterBody, HostBody, HostMessage, RequestId, SessionClose, SessionHistory, SessionId, SessionStart,
-    SessionState, SessionsList,
+    AdapterBody, HostBody, HostMessage, RequestId, SessionClose, SessionHistory, SessionId, SessionState,
+    SessionsList,
 };
 use trunkline_sessions::{Heard, RemoveError};
 
@@ -60,12 +60,12 @@ pub(super) async fn open(
         Some(Value::String(title)) => Some(title),
         Some(_) => return Err(Problem::unprocessable("title is a text")),
     };
-    let start = start_of(&pass, &options)?;
+    let message = start_of(&pass, &options)?;
     let id = uuid::Uuid::new_v4().simple().to_string();
     let id = SessionId::new(id).map_err(|error| Problem::failed(error.to_string()))?;
-    let message = HostMessage::new(id.clone(), HostBody::SessionStart(Box::new(start)));
-    judge(&pass, &message)?;
-    let HostBody::SessionStart(start) = message.body else { return Err(Problem::not_found()) };
+    let HostBody::SessionStart(start) = message.body else {
+        return Err(Problem::unprocessable("type may not be set"));
+    };
     if !pass.may_have(&agent) {
         return Err(Problem::forbidden(format!("the token is not for the agent {agent}")));
     }
@@ -82,8 +82,8 @@ pub(super) async fn open(
     Ok(response)
 }
 
-/// The options of a new session. A network peer sets few; which may not be set is said by name.
-fn start_of(pass: &Pass, options: &Map<String, Value>) -> Answer<SessionStart> {
+/// The `session.start` of a new session's options. A network peer sets few; which may not be set is said by name.
+fn start_of(pass: &Pass, options: &Map<String, Value>) -> Answer<HostMessage> {
     if matches!(pass, Pass::Bearer(_))
         && let Some(name) = options.keys().find(|name| !OPTIONS.contains(&name.as_str()))
     {
@@ -98,11 +98,10 @@ fn start_of(pass: &Pass, options: &Map<String, Value>) -> Answer<SessionStart> {
         }
         line[name] = value.clone();
     }
-    match HostMessage::parse(&line.to_string()) {
-        Ok(HostMessage { body: HostBody::SessionStart(start), .. }) => Ok(*start),
-        Ok(_) => Err(Problem::unprocessable("type may not be set")),
-        Err(error) => Err(Problem::unprocessable(format!("the options: {error}"))),
-    }
+    let message = HostMessage::parse(&line.to_string());
+    let message = message.map_err(|error| Problem::unprocessable(format!("the options: {error}")))?;
+    judge(pass, &message)?;
+    Ok(message)
 }
 
 #[derive(Debug, Deserialize)]

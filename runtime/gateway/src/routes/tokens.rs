@@ -11,7 +11,7 @@ use axum::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Asks, Gate, Json, part};
+use super::{Asks, Gate, Json, blocking, part};
 use crate::{
     guard::needs,
     problem::{Answer, Problem},
@@ -57,18 +57,16 @@ pub(super) async fn make(
         return Err(Problem::forbidden("the token that asks does not see all sessions"));
     }
     let new = NewToken { scope: wanted.scope, agents, all_sessions: wanted.all_sessions, expires };
-    let made = tokio::task::spawn_blocking(move || shared.tokens.add(new)).await;
-    let (token, text) = made.map_err(|_| Problem::unavailable("the daemon ends"))?.map_err(Problem::from)?;
-    let mut told = public(&token);
+    let (token, text) = blocking(move || shared.tokens.add(new)).await?;
+    let mut told = token.public();
     told["token"] = json!(text);
     Ok((StatusCode::CREATED, Body(told)).into_response())
 }
 
 pub(super) async fn list(State(shared): Gate, Extension(pass): Asks) -> Answer<Body<Value>> {
     needs(&pass, Scope::Admin)?;
-    let read = tokio::task::spawn_blocking(move || shared.tokens.read()).await;
-    let tokens = read.map_err(|_| Problem::unavailable("the daemon ends"))?.map_err(Problem::from)?;
-    Ok(Body(json!({ "tokens": tokens.iter().map(public).collect::<Vec<_>>() })))
+    let tokens = blocking(move || shared.tokens.read()).await?;
+    Ok(Body(json!({ "tokens": tokens.iter().map(Token::public).collect::<Vec<_>>() })))
 }
 
 pub(super) async fn revoke(
@@ -78,17 +76,8 @@ pub(super) async fn revoke(
 ) -> Answer<StatusCode> {
     needs(&pass, Scope::Admin)?;
     let id = part(&mut request.into_parts().0, "id").await?;
-    let revoked = tokio::task::spawn_blocking(move || shared.tokens.revoke(&id)).await;
-    revoked.map_err(|_| Problem::unavailable("the daemon ends"))?.map_err(Problem::from)?;
+    blocking(move || shared.tokens.revoke(&id)).await?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-/// What is said of a token, which is not its text.
-fn public(token: &Token) -> Value {
-    json!({
-        "id": token.id, "scope": token.scope, "agents": token.agents, "all_sessions": token.all_sessions,
-        "created": token.created, "expires": token.expires,
-    })
 }
 
 impl From<TokenError> for Problem {

@@ -156,7 +156,7 @@ export class Api {
     return list((await this.json("GET", `/v1/usage?days=${days}`)).days).map(obj);
   }
 
-  /** Opens the stream of a session behind an entry, of which the epoch is told: another one there is another journal. */
+  /** Opens the stream of a session behind an entry, with its epoch: another one there is another journal. */
   async events(id: string, after: number, epoch: number, signal: AbortSignal): Promise<Connection> {
     const behind = `after=${after}${epoch > 0 ? `&epoch=${epoch}` : ""}`;
     const answer = await this.send("GET", `${path(id)}/events?${behind}`, {
