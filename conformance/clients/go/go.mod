@@ -1,0 +1,3 @@
+module trunkline.invalid/events
+
+go 1.21
