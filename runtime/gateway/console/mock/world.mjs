@@ -47,9 +47,9 @@ export class Session {
     };
   }
 
-  file(name, content) {
+  file(name, content, out = true) {
     const hash = sha256(content);
-    this.files.set(hash, { name, content });
+    this.files.set(hash, { name, content, out });
     return hash;
   }
 

@@ -8,6 +8,8 @@ import { Agents, useAgents } from "./ui/agents.tsx";
 import { Dialog, Icon } from "./ui/bits.tsx";
 import { CreateDialog } from "./ui/create.tsx";
 import { ShellContext, useRoute } from "./ui/hooks.ts";
+import { Palette } from "./ui/palette.tsx";
+import type { Command } from "./ui/palette.tsx";
 import { SessionPage } from "./ui/session.tsx";
 import { Sessions, Welcome, step } from "./ui/sessions.tsx";
 import { SignIn } from "./ui/signin.tsx";
@@ -34,7 +36,11 @@ function App(): JSX.Element {
     say(reason);
     set("");
   };
-  const api = useMemo(() => new Api(token, (reason) => out(`The token was refused: ${reason}`)), [token]);
+  // A late answer to a token that was refused before says nothing of the one that is used now.
+  const refused = (reason: string): void => {
+    if (sessionStorage.getItem(TOKEN) === token) out(`The token was refused: ${reason}`);
+  };
+  const api = useMemo(() => new Api(token, refused), [token]);
   if (token === "") {
     return (
       <SignIn
@@ -61,6 +67,7 @@ function Shell({ api, out }: { api: Api; out: () => void }): JSX.Element {
   const [hasUsage, setUsage] = useState(false);
   const [creating, create] = useState(false);
   const [help, showHelp] = useState(false);
+  const [palette, showPalette] = useState(false);
   const [view = "", id = ""] = useRoute();
   useEffect(() => {
     let timer = 0;
@@ -78,6 +85,10 @@ function Shell({ api, out }: { api: Api; out: () => void }): JSX.Element {
   const keys = useRef((_event: KeyboardEvent): void => undefined);
   keys.current = (event) => {
     const target = event.target instanceof HTMLElement ? event.target : undefined;
+    if (event.key === "k" && (event.ctrlKey || event.metaKey) && !event.altKey && !document.querySelector("dialog")) {
+      event.preventDefault();
+      return showPalette(true);
+    }
     if (event.key === "Escape" && target?.matches("input, textarea, select") && !target.closest("dialog")) return target.blur();
     if (event.ctrlKey || event.metaKey || event.altKey || target?.closest("input, textarea, select, dialog")) return;
     const run: { [key: string]: () => void } = {
@@ -109,6 +120,19 @@ function Shell({ api, out }: { api: Api; out: () => void }): JSX.Element {
   const bad = measured.agents.some((agent) => ["warning", "error"].includes(str((agent.health as { severity?: string } | undefined)?.severity)));
   const tabs: [string, string, boolean][] = [["sessions", "Sessions", true], ["agents", "Agents", true], ["usage", "Usage", hasUsage]];
   const current = view === "" ? "sessions" : view;
+  const goTo = (hash: string) => (): void => {
+    location.hash = hash;
+  };
+  const commands: Command[] = [
+    ...(me?.scope !== "observe" ? [{ label: "New session", key: "n", run: () => create(true) }] : []),
+    ...(id !== "" && current === "sessions" ? [
+      { label: "Wire view", key: "w", run: () => dispatchEvent(new Event("console:wire")) },
+      { label: "Settings of the session", key: "", run: () => dispatchEvent(new Event("console:settings")) },
+    ] : []),
+    ...tabs.filter(([, , shown]) => shown).map(([name, label]) => ({ label, key: "", run: goTo(`#/${name}`) })),
+    { label: "Keys", key: "?", run: () => showHelp(true) },
+    { label: "Sign out", key: "", run: out },
+  ];
   return (
     <ShellContext.Provider value={{ api, me }}>
       <div class={`shell view-${current} ${id !== "" ? "chosen" : ""}`}>
@@ -121,7 +145,8 @@ function Shell({ api, out }: { api: Api; out: () => void }): JSX.Element {
               </a>
             ))}
           </nav>
-          <span class="dim version">{me?.name} {me?.version} {me?.scope === "observe" ? "(reads only)" : ""}</span>
+          {me?.scope === "observe" && <span class="badge">reads only</span>}
+          <span class="dim version" title={me ? `You are ${me.name}` : ""}>{me && `v${me.version}`}</span>
           <button type="button" class="quiet" onClick={() => showHelp(true)} aria-label="Keys" title="Keys (?)"><Icon name="help" /></button>
           <Theme />
           <button type="button" class="quiet" onClick={out} aria-label="Sign out" title="Sign out"><Icon name="out" /></button>
@@ -137,6 +162,7 @@ function Shell({ api, out }: { api: Api; out: () => void }): JSX.Element {
           </main>
         )}
         {creating && <CreateDialog close={() => create(false)} />}
+        {palette && <Palette commands={commands} close={() => showPalette(false)} />}
         {help && <Help close={() => showHelp(false)} />}
       </div>
     </ShellContext.Provider>
@@ -172,6 +198,7 @@ function Theme(): JSX.Element {
 }
 
 const KEYS: [string, string][] = [
+  ["Ctrl+K", "commands and sessions by name"],
   ["/", "search sessions; agent:NAME for those of one agent"], ["j  k", "next session, session before"], ["n", "new session"], ["i", "to the input"],
   ["Ctrl+Enter", "send"], ["w", "wire view"], ["Esc", "leave a field, close a dialog"], ["?", "this list"],
 ];

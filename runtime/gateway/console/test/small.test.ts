@@ -8,7 +8,9 @@ import { Problem } from "../src/core/api.ts";
 import { Outbox } from "../src/core/outbox.ts";
 import { fileName, linkTarget, rasterType, safeLink, visible } from "../src/core/safe.ts";
 import { Samples, points } from "../src/core/samples.ts";
-import { MAX_LINES, Wire, matcher } from "../src/core/wire.ts";
+import { Fold } from "../src/core/fold.ts";
+import { Seen } from "../src/core/seen.ts";
+import { MAX_LINES, Wire, matcher, trouble, way } from "../src/core/wire.ts";
 import { seeded } from "./seeded.ts";
 
 test("colours become pieces, all else goes", () => {
@@ -89,7 +91,7 @@ test("the wire view keeps a bounded number of lines", () => {
   assert.equal(wire.lines.length + wire.dropped, MAX_LINES + 10);
   assert.equal(wire.lines[wire.lines.length - 1]?.seq, MAX_LINES + 10);
   const line = { seq: 1, type: "tool.start", time: "", raw: '{"type":"tool.start","tool":"Bash"}' };
-  for (const [query, fits] of [["bash", true], ["type:tool bash", true], ["type:output", false], ["-bash", false], ["-", true], ["-type:output", true]] as const) {
+  for (const [query, fits] of [["bash", true], ["type:tool bash", true], ["type:output", false], ["-bash", false], ["-", true], ["-type:output", true], ["from:agent", true], ["to:agent", false], ["is:trouble", false], ["-to:agent bash", true]] as const) {
     assert.equal(matcher(query)(line), fits, query);
   }
 });
@@ -128,7 +130,7 @@ test("numbers and times read well", () => {
   assert.deepEqual([count(9999), count(12_400), count(2_500_000)], ["9999", "12.4k", "2.5M"]);
   assert.deepEqual([duration(18), duration(3120), duration(61_000), duration(7_200_000)], ["18 ms", "3.1 s", "1 min 1 s", "2 h 0 min"]);
   assert.deepEqual([money(0.0213), money(3.5), money(0)], ["$0.0213", "$3.50", "$0.00"]);
-  assert.deepEqual([who("t-1/l-2", "t-1"), who("t-12/l-2", "t-1"), who("l-3", ""), who("", "t-1")], ["you", "t-12", "l-3", "you"]);
+  assert.deepEqual([who("t-1/l-2", "t-1"), who("t-12/l-2", "t-1"), who("l-3", ""), who("", "t-1"), who("bot", "")], ["you", "token 12", "a local program", "you", "bot"]);
   assert.equal(clock("nonsense"), "");
   assert.equal(ago(new Date(0).toISOString(), 3_600_000 * 5), "5 h");
 });
@@ -148,6 +150,55 @@ test("samples are bounded and drawn over time", () => {
   assert.equal(samples.of("a").length, 1800);
   samples.add([], 3000);
   assert.equal(samples.of("a").length, 0);
-  const sample = { lines: 0, bytesIn: 0, bytesOut: 0, turns: 0 };
+  for (const [at, turns] of [[0, 10], [2000, 14], [4000, 3], [6000, 4]]) samples.add([{ id: "b", health: { counters: { turns: turns ?? 0 } } }], at ?? 0);
+  assert.deepEqual(samples.of("b").map((each) => each.turnRate), [0, 2, 0, 0.5], "a process that was started again counts anew");
+  for (let at = 400; at > 0; at -= 1) samples.turn("b", `s ${at}`, at, at);
+  samples.turn("b", "s 1", 1, 7);
+  assert.equal(samples.latencies("b").length, 300);
+  assert.deepEqual(samples.latencies("b")[0], { at: 1, ms: 7 });
+  const sample = { lines: 0, bytesIn: 0, bytesOut: 0, turns: 0, counted: 0, turnRate: 0 };
   assert.equal(points([{ ...sample, at: 0 }, { ...sample, at: 10, lines: 4 }], (each) => each.lines, 100, 50, 4), "0.0,50.0 100.0,0.0");
+});
+
+test("an entry says which way it went, and why it failed", () => {
+  assert.deepEqual(["turn.begin", "request.decided", "output", "host.fact", "made up"].map(way), ["to", "to", "from", "host", "from"]);
+  assert.equal(trouble({ type: "error", category: "protocol", message: "no such turn" }), "protocol: no such turn");
+  assert.equal(trouble({ type: "turn.complete", status: "completed" }), "");
+  assert.equal(trouble({ type: "turn.complete", status: "failed", error: { category: "crash", message: "gone" } }), "crash: gone");
+  assert.equal(trouble({ type: "steer.result", delivered: false, reason: "too late" }), "not delivered: too late");
+  assert.equal(trouble({ type: "request.decided", approved: true }), "");
+  assert.equal(trouble({ type: "request.decided", approved: false }), "denied");
+  const line = (raw: object) => ({ seq: 1, type: "tool.end", time: "", raw: JSON.stringify({ type: "tool.end", ...raw }) });
+  assert.deepEqual([line({ is_error: true }), line({ is_error: false })].map(matcher("is:trouble")), [true, false]);
+});
+
+test("what came since a session was seen is unread, also on the next day", () => {
+  const store = new Map<string, string>();
+  const kept = { getItem: (key: string) => store.get(key) ?? null, setItem: (key: string, value: string) => void store.set(key, value), removeItem: (key: string) => void store.delete(key) };
+  const session = (id: string, entries: number, created: string) => ({ id, entries, created, agent: "", title: "", state: "", cwd: "", active: "", bytes: 0, openTurns: 0 });
+  const seen = new Seen(kept, () => "2026-06-01");
+  seen.learn([session("old", 5, "2026-01-01"), session("new", 2, "2026-07-01")]);
+  assert.deepEqual([seen.unread(session("old", 5, "2026-01-01")), seen.unread(session("old", 6, "2026-01-01")), seen.unread(session("new", 2, "2026-07-01"))], [false, true, true]);
+  seen.mark("new", 2);
+  seen.mark("new", 1);
+  seen.flush();
+  const later = new Seen(kept, () => "2026-09-09");
+  assert.deepEqual([later.unread(session("new", 2, "2026-07-01")), later.unread(session("new", 3, "2026-07-01")), later.unread(session("third", 1, "2026-08-01"))], [false, true, true]);
+  for (let at = 0; at < 2000; at += 1) later.mark(`s-${at}`, 1);
+  later.flush();
+  assert.ok((store.get("trunkline.seen") ?? "").length < 40_000, "bounded");
+});
+
+test("a turn knows how long its agent was silent, from when it ran", () => {
+  const fold = new Fold();
+  const at = (second: number) => new Date(second * 1000).toISOString();
+  fold.apply({ type: "turn.begin", turn_id: "a", time: at(1) });
+  fold.apply({ type: "turn.begin", turn_id: "b", queued: true, time: at(2) });
+  fold.apply({ type: "output", turn_id: "a", content: "x", time: at(3) });
+  fold.apply({ type: "turn.complete", turn_id: "a", time: at(9) });
+  fold.apply({ type: "thinking", turn_id: "b", content: "x", time: at(10) });
+  fold.apply({ type: "turn.complete", turn_id: "b", time: at(12) });
+  fold.apply({ type: "turn.begin", turn_id: "c", time: at(20) });
+  fold.apply({ type: "turn.complete", turn_id: "c", time: at(21) });
+  assert.deepEqual(fold.rows.map((row) => (row.kind === "end" ? row.firstMs : null)).filter((ms) => ms !== null), [2000, 1000, undefined]);
 });

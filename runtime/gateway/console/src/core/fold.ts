@@ -9,6 +9,9 @@ import type { Choice, Entry, Obj } from "./types.ts";
 /** What is kept of what one tool call printed, or one run of log lines: its end. */
 export const MAX_PRINTED = 256 * 1024;
 
+/** By these an agent shows that it works on a turn. */
+const SPEAKS = new Set(["output", "message", "thinking", "tool.start", "plan", "progress", "permission.request", "input.request"]);
+
 /** What may be chosen for the session, and what is in force. */
 export interface Settings {
   models: Choice[];
@@ -50,6 +53,8 @@ export class Fold {
   private plans = new Map<string, PlanRow>();
   private requests = new Map<string, RequestRow>();
   private provisional = new Map<string, EndRow>();
+  /** When the running turn began, and when its agent first said something of it. */
+  private clock = { turn: "", began: NaN, spoke: NaN };
 
   /** Takes an entry. One whose number is known already is passed over, and says so. */
   apply(entry: Entry): boolean {
@@ -62,6 +67,7 @@ export class Fold {
       this.epoch = num(entry.epoch) ?? this.epoch;
     }
     this.version += 1;
+    if (Number.isNaN(this.clock.spoke) && str(entry.turn_id) === this.clock.turn && SPEAKS.has(entry.type)) this.clock.spoke = Date.parse(str(entry.time));
     this.take(entry);
     return true;
   }
@@ -144,7 +150,7 @@ export class Fold {
     if (this.headline === "") this.headline = str(entry.content).trim().slice(0, 200).split("\n")[0]?.slice(0, 100) ?? "";
     const turn = str(entry.turn_id);
     if (turn !== "" && !this.openTurns.includes(turn)) this.openTurns.push(turn);
-    this.mark();
+    this.mark(str(entry.time));
   }
 
   private input(entry: Entry, steer: boolean): void {
@@ -163,7 +169,8 @@ export class Fold {
   }
 
   /** The first turn that has no end runs, and says so. */
-  private mark(): void {
+  private mark(time: string): void {
+    if (this.running !== this.clock.turn) this.clock = { turn: this.running, began: Date.parse(time), spoke: NaN };
     const row = this.inputs.get(this.running);
     if (row && row.state === "queued") {
       row.state = "running";
@@ -321,6 +328,7 @@ export class Fold {
       reason: str(entry.stop_reason),
       summary: str(entry.summary),
       durationMs: num(entry.duration_ms),
+      firstMs: turn === this.clock.turn && this.clock.spoke >= this.clock.began ? this.clock.spoke - this.clock.began : undefined,
       usage: obj(entry.usage),
       model: str(entry.model),
       data: Object.keys(data).length > 0 ? (data as EndRow["data"]) : undefined,
@@ -341,7 +349,7 @@ export class Fold {
       this.inputs.delete(turn);
     }
     this.progress = "";
-    this.mark();
+    this.mark(str(entry.time));
   }
 
   private info(entry: Entry): void {
@@ -361,8 +369,8 @@ export class Fold {
     const note = noteOf(entry);
     if (note.joins) this.append(entry, note.label, note.tone, note.text);
     else {
-      const { label, tone, text, data } = note;
-      this.add<NoteRow>(entry, { kind: "note", label, tone, text, data, dropped: 0 });
+      const { label, tone, text, data, by } = note;
+      this.add<NoteRow>(entry, { kind: "note", label, tone, text, data, dropped: 0, ...(by === undefined ? {} : { by }) });
     }
   }
 

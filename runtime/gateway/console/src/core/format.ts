@@ -40,10 +40,12 @@ export function clock(time: string, now: Date = new Date()): string {
   return day === today ? `${hour}:${pad(at.getSeconds())}` : `${day} ${hour}`;
 }
 
-/** Who said something: `TOKEN/LISTENER`, or a listener alone. One's own token is oneself. */
+/** Who said something: `TOKEN/LISTENER`, or a listener alone, who came by the socket. One's own token is oneself. */
 export function who(by: string, own: string): string {
   const name = by.split("/")[0] ?? "";
-  return by === "" || (own !== "" && name === own) ? "you" : name;
+  if (by === "" || (own !== "" && name === own)) return "you";
+  if (/^t-[0-9a-f]+$/.test(name)) return `token ${name.slice(2)}`;
+  return /^l-\d+$/.test(name) ? "a local program" : name;
 }
 
 /** How long ago, in one unit. */

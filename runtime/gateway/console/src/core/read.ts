@@ -82,6 +82,7 @@ interface Note {
   tone: NoteRow["tone"];
   text: string;
   data: Json | undefined;
+  by?: string;
   /** It goes on the note before it where that has the same label. */
   joins: boolean;
 }
@@ -121,7 +122,7 @@ export function noteOf(entry: Entry): Note {
       return note("host", "mark", [said, ...extra].join(", "));
     }
     case "stop.requested":
-      return note("stop", "mark", ["stop was asked for", str(entry.by) && `by ${str(entry.by)}`].filter(Boolean).join(" "));
+      return { ...note("stop", "mark", "stop was asked for"), by: str(entry.by) };
     case "session.closed": {
       const error = obj(entry.error);
       const reason = str(entry.reason);

@@ -132,6 +132,8 @@ export interface EndRow extends Base {
   reason: string;
   summary: string;
   durationMs: number | undefined;
+  /** How long the agent was silent at the begin. */
+  firstMs: number | undefined;
   usage: Obj;
   model: string;
   data: Json | undefined;
@@ -144,6 +146,8 @@ export interface NoteRow extends Base {
   label: string;
   tone: "plain" | "warning" | "error" | "mark";
   text: string;
+  /** Who did it, where a party did. */
+  by?: string;
   dropped: number;
   data: Json | undefined;
 }

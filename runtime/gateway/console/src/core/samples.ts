@@ -9,8 +9,19 @@ export interface Sample {
   bytesIn: number;
   bytesOut: number;
   turns: number;
+  /** Turns that were counted, and how many of them came a second since the sample before. */
+  counted: number;
+  turnRate: number;
 }
 
+/** How long the agent was silent at the begin of a turn. */
+export interface Latency {
+  at: number;
+  ms: number;
+}
+
+/** Latencies that are kept of an agent. */
+const MOST_TURNS = 300;
 const MOST = 1800;
 
 export class Samples {
@@ -23,7 +34,13 @@ export class Samples {
       const health = obj(agent.health);
       seen.add(id);
       const samples = this.kept.get(id) ?? [];
+      const before = samples[samples.length - 1];
+      const counted = num(obj(health.counters).turns) ?? 0;
+      // A process that was started again counts from nothing.
+      const more = before ? Math.max(0, counted - before.counted) : 0;
       samples.push({
+        counted,
+        turnRate: before && at > before.at ? (more * 1000) / (at - before.at) : 0,
         at,
         lines: num(health.lines_rate) ?? 0,
         bytesIn: num(health.bytes_in_rate) ?? 0,
@@ -36,13 +53,31 @@ export class Samples {
     for (const id of this.kept.keys()) if (!seen.has(id)) this.kept.delete(id);
   }
 
+  private turns = new Map<string, Map<string, Latency>>();
+
+  /** A turn of a session that this page has read; the same turn counts once. */
+  turn(agent: string, key: string, at: number, ms: number): void {
+    const known = this.turns.get(agent) ?? new Map<string, Latency>();
+    known.set(key, { at, ms });
+    for (const old of known.keys()) {
+      if (known.size <= MOST_TURNS) break;
+      known.delete(old);
+    }
+    this.turns.set(agent, known);
+  }
+
+  /** What was read of an agent, in the order of time. */
+  latencies(agent: string): Latency[] {
+    return [...(this.turns.get(agent)?.values() ?? [])].sort((a, b) => a.at - b.at);
+  }
+
   of(id: string): Sample[] {
     return this.kept.get(id) ?? [];
   }
 }
 
 /** The points of a line over time, for an SVG of this size. A value is at its time, the highest one at the top. */
-export function points(samples: Sample[], value: (sample: Sample) => number, width: number, height: number, most: number): string {
+export function points<T extends { at: number }>(samples: T[], value: (sample: T) => number, width: number, height: number, most: number): string {
   const first = samples[0];
   const last = samples[samples.length - 1];
   if (!first || !last || samples.length < 2) return "";

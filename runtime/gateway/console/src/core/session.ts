@@ -40,6 +40,8 @@ export class SessionStore {
   /** Grows when the reader wants to be at the end, or at the row `goal`. */
   jumps = 0;
   goal: number | undefined;
+  /** What the reader must know and no row says, such as that another answered first. */
+  notice = "";
 
   private window = WINDOW;
   private target = 0;
@@ -49,7 +51,8 @@ export class SessionStore {
   private drawn = 0;
   private hiddenTimer = 0;
 
-  constructor(readonly api: Api, readonly id: string) {
+  /** `ended` hears how long each turn's agent was silent at its begin, in milliseconds. */
+  constructor(readonly api: Api, readonly id: string, private ended?: (seq: number, at: number, firstMs: number) => void) {
     this.outbox = new Outbox(api, id, () => this.changed());
     document.addEventListener("visibilitychange", this.seen);
     this.seen();
@@ -136,6 +139,8 @@ export class SessionStore {
     for (const line of found) {
       if (signal.aborted) return;
       if (this.fold.apply(line.entry)) this.wire.push(line);
+      const row = line.entry.type === "turn.complete" ? this.fold.rows[this.fold.rows.length - 1] : undefined;
+      if (row?.kind === "end" && row.firstMs !== undefined) this.ended?.(row.seq, Date.parse(row.time), row.firstMs);
       if (performance.now() - begun > SLICE) {
         this.changed();
         await turn();
@@ -171,6 +176,11 @@ export class SessionStore {
     const said = str(this.attached.state);
     // What happened since the page connected was done by a process.
     return said === "closed" || (said === "detached" && this.fold.last <= this.target) ? said : "idle";
+  }
+
+  say(notice: string): void {
+    this.notice = notice;
+    this.changed();
   }
 
   /** Reads four times as far back. */

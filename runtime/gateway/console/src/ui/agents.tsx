@@ -2,7 +2,6 @@ import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { bytes, count, duration } from "../core/format.ts";
 import { visible } from "../core/safe.ts";
-import type { Sample } from "../core/samples.ts";
 import { Samples, points } from "../core/samples.ts";
 import { list, num, obj, str } from "../core/types.ts";
 import type { Obj } from "../core/types.ts";
@@ -12,7 +11,7 @@ import { usePoll } from "./hooks.ts";
 import { Output } from "./text.tsx";
 
 /** Kept while the page is open, whichever view is shown. */
-const samples = new Samples();
+export const samples = new Samples();
 
 /** Measures while other views are shown, too, so that the plot has no hole. */
 export function useAgents(api: Api, ms: number): { agents: Obj[]; first: string; fault: string } {
@@ -33,6 +32,7 @@ export function Agents({ agents, first, fault }: { agents: Obj[]; first: string;
   useEffect(() => {
     document.title = "Agents · trunkline";
   }, []);
+  const loading = agents.length === 0 && fault === "" && first === "";
   return (
     <main class="page agents" aria-label="Agents" tabIndex={-1}>
       <h1>Agents</h1>
@@ -40,7 +40,8 @@ export function Agents({ agents, first, fault }: { agents: Obj[]; first: string;
       <div class="cards">
         {agents.map((agent) => <Agent key={str(agent.id)} agent={agent} isFirst={str(agent.id) === first} />)}
       </div>
-      {agents.length === 0 && fault === "" && <p class="empty">No agents.</p>}
+      {loading && <div class="cards" aria-hidden="true"><i class="card bone" /><i class="card bone" /></div>}
+      {agents.length === 0 && fault === "" && !loading && <p class="empty">No agents. Name one in the configuration, and run trunkline reload.</p>}
     </main>
   );
 }
@@ -91,12 +92,13 @@ function Agent({ agent, isFirst }: { agent: Obj; isFirst: boolean }): JSX.Elemen
         </details>
       )}
       <div class="plots">
-        <Plot label="lines a second" samples={samples.of(id)} value={(sample) => sample.lines} show={count} />
-        <Plot label="bytes a second" samples={samples.of(id)} value={(sample) => sample.bytesIn} show={bytes} />
+        <Plot label="turns a second" samples={samples.of(id)} value={(sample) => sample.turnRate} show={rate} />
         <Plot label="turns that run" samples={samples.of(id)} value={(sample) => sample.turns} show={count} />
+        <Plot label="first words after" samples={samples.latencies(id)} value={(turn) => turn.ms} show={duration} none="open a session to measure" />
+        <Plot label="bytes a second" samples={samples.of(id)} value={(sample) => sample.bytesIn} show={bytes} />
       </div>
       {stderr !== "" && (
-        <details>
+        <details open={severity === "error"}>
           <summary>stderr</summary>
           <Output text={stderr} end label="The end of its standard error" />
         </details>
@@ -107,7 +109,9 @@ function Agent({ agent, isFirst }: { agent: Obj; isFirst: boolean }): JSX.Elemen
 
 const [WIDTH, HEIGHT] = [240, 44];
 
-function Plot(props: { label: string; samples: Sample[]; value: (sample: Sample) => number; show: (value: number) => string }): JSX.Element {
+const rate = (value: number): string => (value < 10 ? String(Math.round(value * 10) / 10) : count(value));
+
+function Plot<T extends { at: number }>(props: { label: string; samples: T[]; value: (sample: T) => number; show: (value: number) => string; none?: string }): JSX.Element {
   const { label, value, show } = props;
   const most = props.samples.reduce((high, sample) => Math.max(high, value(sample)), 0);
   const last = props.samples[props.samples.length - 1];
@@ -118,7 +122,7 @@ function Plot(props: { label: string; samples: Sample[]; value: (sample: Sample)
       <figcaption>
         <span>{label}</span>
         <strong>{last ? show(value(last)) : "–"}</strong>
-        <span class="dim">most {show(most)} in {duration(span)}</span>
+        <span class="dim">{!last && props.none ? props.none : `most ${show(most)} in ${duration(span)}`}</span>
       </figcaption>
       <svg viewBox={`0 -2 ${WIDTH} ${HEIGHT + 4}`} preserveAspectRatio="none" role="img" aria-label={`${label}: now ${last ? show(value(last)) : "unknown"}, at most ${show(most)} in ${duration(span)}`}>
         <path class="base" d={`M0 ${HEIGHT}H${WIDTH}`} />

@@ -82,7 +82,8 @@ export function Dialog(props: { title: string; close: () => void; children: Comp
   useEffect(() => {
     const before = document.activeElement;
     ref.current?.showModal();
-    ref.current?.querySelector<HTMLElement>("form textarea, form select, form input")?.focus();
+    const field = ref.current?.querySelector<HTMLElement>("form textarea") ?? ref.current?.querySelector<HTMLElement>("form select, form input");
+    field?.focus();
     return () => {
       if (before instanceof HTMLElement) before.focus();
     };

@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { bytes } from "../core/format.ts";
 import { visible } from "../core/safe.ts";
 import { Fault, Icon } from "./bits.tsx";
+import { keepSent } from "./files.tsx";
 import { useSession, useShell } from "./hooks.ts";
 
 interface Attached {
@@ -16,8 +17,8 @@ interface Attached {
 }
 
 const MOST_FILES = 16;
-/** What a daemon takes by default; it decides, this only spares the way. */
-const LARGEST = 256 * 1024 * 1024;
+/** What a daemon takes; it decides, this only spares the way. */
+const LARGEST = 64 * 1024 * 1024;
 
 export function Composer(): JSX.Element {
   const store = useSession();
@@ -65,7 +66,10 @@ export function Composer(): JSX.Element {
       setFiles((all) => [...all, { key, name, mime: file.type, size: file.size, sha256: "", state: failed ? "failed" : "loading", detail: failed ? "too large" : "" }]);
       if (failed) continue;
       store.api.upload(store.id, name, file).then(
-        ({ sha256 }) => change({ sha256, state: sha256 === "" ? "failed" : "ready" }),
+        async ({ sha256 }) => {
+          await keepSent(sha256, file);
+          change({ sha256, state: sha256 === "" ? "failed" : "ready" });
+        },
         (error: unknown) => change({ state: "failed", detail: error instanceof Error ? error.message : "not sent" }),
       );
     }
@@ -159,7 +163,7 @@ export function Composer(): JSX.Element {
           rows={1}
           value={text}
           aria-label="Message"
-          placeholder={steers ? "Add to the running turn" : running !== "" ? "Queue an input" : "Message"}
+          placeholder={`${steers ? "Add to the running turn" : running !== "" ? "Queue an input" : "Message"}${matchMedia("(hover: hover) and (min-width: 760px)").matches ? "  (Ctrl+Enter sends)" : ""}`}
           onInput={(event) => write(event.currentTarget.value)}
           onPaste={(event) => {
             const pasted = event.clipboardData?.files;

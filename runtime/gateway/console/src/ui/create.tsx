@@ -14,6 +14,7 @@ export function CreateDialog({ close }: { close: () => void }): JSX.Element {
   const [agents, list] = useState<Obj[]>([]);
   const [agent, pick] = useState("");
   const [first, setFirst] = useState("");
+  const [title, name] = useState("");
   const [model, setModel] = useState("");
   const [mode, setMode] = useState("");
   const [effort, setEffort] = useState("");
@@ -40,6 +41,7 @@ export function CreateDialog({ close }: { close: () => void }): JSX.Element {
     work(true);
     fail("");
     const options: { [name: string]: string } = {};
+    if (title.trim() !== "") options.title = title.trim();
     if (model !== "") options.model = model;
     if (mode !== "") options.mode = mode;
     if (effort !== "") options.reasoning_effort = effort;
@@ -65,20 +67,27 @@ export function CreateDialog({ close }: { close: () => void }): JSX.Element {
           set={(id) => {
             pick(id);
             setModel("");
+            setMode("");
           }}
           empty={first === "" ? "the default" : `the default (${first})`}
         />
         {chosen && str(chosen.description) !== "" && <p class="dim">{visible(str(chosen.description))}</p>}
+        <label class="field">
+          <span>Title</span>
+          <input type="text" value={title} maxLength={200} placeholder="the first message" onInput={(event) => name(event.currentTarget.value)} />
+        </label>
         <label class="field">
           <span>First message</span>
           <textarea rows={3} value={message} onInput={(event) => write(event.currentTarget.value)} onKeyDown={(event) => {
             if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) void create(event);
           }} />
         </label>
-        <details>
-          <summary>Options</summary>
+        <div class="pair">
           <Pick label="Model" value={model} choices={choices(chosen?.models)} set={setModel} empty="as the agent says" />
-          <Pick label="Mode" value={mode} choices={[]} set={setMode} empty="as the agent says" />
+          <Pick label="Mode" value={mode} choices={choices(chosen?.modes)} set={setMode} empty="as the agent says" />
+        </div>
+        <details>
+          <summary>More options</summary>
           <Pick label="Reasoning effort" value={effort} choices={[]} set={setEffort} empty="as the agent says" />
         </details>
         <Fault text={fault} />

@@ -12,6 +12,14 @@ const LARGEST = 12 * 1024 * 1024;
 const KEPT = 24;
 const pictures = new Map<string, string>();
 
+/** A picture that this page sent: the daemon gives back only what comes from the agent. */
+export async function keepSent(sha256: string, file: Blob): Promise<void> {
+  if (file.size > LARGEST || pictures.has(sha256)) return;
+  const content = await file.arrayBuffer();
+  const type = rasterType(new Uint8Array(content));
+  if (type !== "") keep(sha256, URL.createObjectURL(new Blob([content], { type })));
+}
+
 function keep(sha256: string, url: string): void {
   pictures.set(sha256, url);
   for (const [key, old] of pictures) {
@@ -26,7 +34,7 @@ export function File({ row }: { row: FileRow }): JSX.Element {
   const [picture, show] = useState(() => pictures.get(row.sha256) ?? "");
   const [fault, fail] = useState("");
   const raster = /^image\/(png|jpeg|gif|webp)$/.test(row.mime) || /\.(png|jpe?g|gif|webp)$/i.test(row.name);
-  const drawn = raster && row.sha256 !== "" && (row.size ?? 0) <= LARGEST;
+  const drawn = raster && row.out && row.sha256 !== "" && (row.size ?? 0) <= LARGEST;
   useEffect(() => {
     const kept = pictures.get(row.sha256);
     if (!drawn || kept) {
@@ -75,7 +83,7 @@ export function File({ row }: { row: FileRow }): JSX.Element {
           {row.out ? "from the agent" : "to the agent"}
           {row.size === undefined ? "" : `, ${bytes(row.size)}`}
         </span>
-        {row.sha256 !== "" && (
+        {row.out && row.sha256 !== "" && (
           <button type="button" class="quiet small" onClick={save} aria-label={`Save ${visible(row.name)}`}>
             <Icon name="save" /> Save
           </button>

@@ -1,5 +1,6 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import { Problem } from "../core/api.ts";
 import { clock, who } from "../core/format.ts";
 import type { Decision, Field, PermissionRow, QuestionRow, RequestRow } from "../core/rows.ts";
 import { visible } from "../core/safe.ts";
@@ -23,21 +24,30 @@ export function decisionText(decision: Decision, row: RequestRow, own: string): 
   return `${what}${option ? `: ${visible(option)}` : ""}${why}${party}${when ? ` at ${when}` : ""}`;
 }
 
+const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
 function useAnswer(row: RequestRow): {
   busy: boolean;
   fault: string;
   send: (answer: { [member: string]: Json }) => Promise<void>;
   fail: (why: string) => void;
 } {
-  const { api, id } = useSession();
+  const store = useSession();
+  const { me } = useShell();
   const [busy, work] = useState(false);
   const [fault, fail] = useState("");
   const send = async (answer: { [member: string]: Json }): Promise<void> => {
     work(true);
     fail("");
     try {
-      await api.answer(id, row.request, answer);
+      store.say("");
+      await store.api.answer(store.id, row.request, answer);
     } catch (error) {
+      // The card goes with the answer of another: what this page's answer came to stands elsewhere.
+      if (error instanceof Problem && error.status === 409) {
+        const by = row.decision?.by ?? /decided by (\S+) before/.exec(error.detail)?.[1];
+        store.say(`${by === undefined ? "The request is not open any more" : `${capital(visible(who(by, me?.name ?? "")))} answered first`}: your answer does not count.`);
+      }
       fail(error instanceof Error ? error.message : "not sent");
     }
     work(false);

@@ -164,6 +164,7 @@ function End({ row }: { row: EndRow }): JSX.Element {
   const tokens = [num(usage.input_tokens), num(usage.output_tokens)];
   const facts = [
     row.durationMs !== undefined ? duration(row.durationMs) : "",
+    row.firstMs !== undefined ? `first words after ${duration(row.firstMs)}` : "",
     tokens[0] !== undefined ? `${count(tokens[0])} in` : "",
     tokens[1] !== undefined ? `${count(tokens[1])} out` : "",
     num(usage.cost_usd) !== undefined ? `${usage.estimated === true ? "about " : ""}${money(num(usage.cost_usd) ?? 0)}` : "",
@@ -190,8 +191,10 @@ function End({ row }: { row: EndRow }): JSX.Element {
 }
 
 function Note({ row }: { row: NoteRow }): JSX.Element {
+  const { me } = useShell();
   if (row.tone === "mark") {
-    return <p class="mark-line"><span>{visible(row.text)}</span> <time class="dim">{clock(row.time)}</time></p>;
+    const by = row.by === undefined ? "" : ` by ${visible(who(row.by, me?.name ?? ""))}`;
+    return <p class="mark-line"><span title={visible(row.by ?? "")}>{visible(row.text)}{by}</span> <time class="dim">{clock(row.time)}</time></p>;
   }
   const long = row.text.length > 400 || row.text.split("\n", 8).length > 6;
   if (row.data !== undefined || long || row.label.startsWith("log")) {

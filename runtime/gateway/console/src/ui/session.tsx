@@ -3,11 +3,13 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { SessionStore } from "../core/session.ts";
 import { count } from "../core/format.ts";
 import { visible } from "../core/safe.ts";
-import { str } from "../core/types.ts";
+import { num, str } from "../core/types.ts";
+import { samples } from "./agents.tsx";
 import { Icon, State } from "./bits.tsx";
 import { Composer } from "./composer.tsx";
 import { SessionContext, useChanges, useShell } from "./hooks.ts";
 import { Waiting } from "./requests.tsx";
+import { seen } from "./sessions.tsx";
 import { SettingsDialog } from "./settings.tsx";
 import { Transcript } from "./transcript.tsx";
 import { WireView } from "./wire.tsx";
@@ -16,7 +18,7 @@ export function SessionPage({ id }: { id: string }): JSX.Element {
   const { api } = useShell();
   const [store, open] = useState<SessionStore | undefined>(undefined);
   useEffect(() => {
-    const fresh = new SessionStore(api, id);
+    const fresh: SessionStore = new SessionStore(api, id, (seq, at, ms) => samples.turn(fresh.agent, `${id} ${seq}`, at, ms));
     open(fresh);
     return () => fresh.dispose();
   }, [api, id]);
@@ -40,12 +42,22 @@ function Session({ store }: { store: SessionStore }): JSX.Element {
   latest.current = toggleWire;
   useEffect(() => {
     const toggle = (): void => latest.current();
+    const configure = (): void => showSettings(true);
     addEventListener("console:wire", toggle);
-    return () => removeEventListener("console:wire", toggle);
+    addEventListener("console:settings", configure);
+    return () => {
+      removeEventListener("console:wire", toggle);
+      removeEventListener("console:settings", configure);
+    };
   }, []);
   useEffect(() => {
     dispatchEvent(new Event("console:refresh"));
   }, [store.state, title]);
+  // What was shown is seen; the list counts entries, and the oldest ones may be gone.
+  const entries = fold.last - Math.max(0, (num(store.attached.first_seq) ?? 1) - 1);
+  useEffect(() => {
+    if (!document.hidden && !store.catchingUp) seen.mark(store.id, entries);
+  }, [entries, store.catchingUp]);
   useEffect(() => {
     document.title = `${store.waiting > 0 ? `(${store.waiting}) ` : ""}${title} · trunkline`;
   }, [title, store.waiting]);
@@ -79,6 +91,12 @@ function Session({ store }: { store: SessionStore }): JSX.Element {
               <button type="button" class="quiet" onClick={() => store.earlier()}>Read earlier ones</button>
             </p>
           )}
+          {fold.rows.length === 0 && store.phase !== "failed" && (
+            <div class="bones" aria-hidden="true"><i /><i /><i /></div>
+          )}
+          {fold.last > 0 && fold.headline === "" && store.start <= 1 && !store.catchingUp && store.state !== "closed" && (
+            <p class="empty">Nothing was said yet. Write to {visible(store.agent) || "the agent"} below.</p>
+          )}
           <Transcript
             rows={fold.rows}
             generation={store.generation}
@@ -91,6 +109,12 @@ function Session({ store }: { store: SessionStore }): JSX.Element {
             <div class="dock" role="region" aria-label="Waiting for an answer" tabIndex={0}>
               {waiting.map((row) => <Waiting row={row} key={row.key} />)}
             </div>
+          )}
+          {store.notice !== "" && (
+            <p class="notice" role="status">
+              {store.notice}
+              <button type="button" class="quiet small" aria-label="Close the notice" onClick={() => store.say("")}><Icon name="cross" /></button>
+            </p>
           )}
           <p class="progress" aria-live="polite">
             {fold.running !== "" && <><i class="pulse" aria-hidden="true" />{visible(fold.progress.slice(0, 200)) || "works"}</>}

@@ -2,12 +2,16 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ago } from "../core/format.ts";
 import { visible } from "../core/safe.ts";
+import { Seen } from "../core/seen.ts";
 import type { ListedSession } from "../core/types.ts";
 import { Fault, Icon, State } from "./bits.tsx";
 import { sessionHref, usePoll, useShell } from "./hooks.ts";
 
 const STATES = ["", "running", "idle", "detached", "closed"];
 const LABELS = ["any state", "running", "idle", "asleep", "closed"];
+
+export const seen = new Seen(globalThis.localStorage, () => new Date().toISOString());
+globalThis.addEventListener?.("pagehide", () => seen.flush());
 
 /** The list at the side: searched by the daemon, read again every few seconds. */
 export function Sessions({ current, create }: { current: string; create: () => void }): JSX.Element {
@@ -37,6 +41,7 @@ export function Sessions({ current, create }: { current: string; create: () => v
       }
       // A later question has been asked since: its answer counts.
       if (mine !== asked.current) return;
+      seen.learn([...found.values()]);
       list([...found.values()]);
       setNext(cursor);
       fail("");
@@ -47,6 +52,7 @@ export function Sessions({ current, create }: { current: string; create: () => v
   }, 3000, [text, state, pages]);
 
   const now = Date.now();
+  const filtered = text !== "" || state !== "";
   return (
     <nav class="list" aria-label="Sessions">
       <div class="tools">
@@ -73,10 +79,14 @@ export function Sessions({ current, create }: { current: string; create: () => v
       </div>
       <Fault text={fault} />
       <ul>
+        {!loaded && fault === "" && [1, 2, 3, 4, 5].map((row) => <li key={row} class="bone" aria-hidden="true" />)}
         {sessions.map((each) => (
           <li key={each.id}>
             <a href={sessionHref(each.id)} aria-current={each.id === current ? "page" : undefined} class={each.state === "closed" ? "closed" : ""}>
-              <span class="title">{visible(each.title || each.id)}</span>
+              <span class="title">
+                {each.id !== current && seen.unread(each) && <i class="unread" role="img" aria-label="unread" title="unread" />}
+                {visible(each.title || each.id)}
+              </span>
               <time title={each.active}>{ago(each.active, now)}</time>
               <span class="under">
                 <State state={each.state} quiet={each.state === "idle"} />
@@ -89,7 +99,12 @@ export function Sessions({ current, create }: { current: string; create: () => v
       </ul>
       {next !== "" && <button type="button" class="quiet more" onClick={() => setPages(pages + 1)}>More sessions</button>}
       {loaded && sessions.length === 0 && (
-        <p class="empty">{text !== "" || state !== "" ? "No session fits." : "No session yet. Press n for a new one."}</p>
+        <p class="empty">
+          {filtered ? "No session fits." : "No session yet."}{" "}
+          {filtered
+            ? <button type="button" class="quiet" onClick={() => [search(""), only("")]}>Show all</button>
+            : me?.scope !== "observe" && <button type="button" class="quiet" onClick={create}>Make the first one</button>}
+        </p>
       )}
     </nav>
   );
@@ -117,7 +132,7 @@ export function Welcome({ create }: { create: () => void }): JSX.Element {
     <section class="welcome" aria-label="Welcome">
       <h1>Choose a session</h1>
       <p class="dim">
-        <kbd>j</kbd> <kbd>k</kbd> go through the list, <kbd>/</kbd> searches, <kbd>?</kbd> shows all keys.
+        <kbd>Ctrl+K</kbd> finds sessions and commands, <kbd>j</kbd> <kbd>k</kbd> go through the list, <kbd>?</kbd> shows all keys.
       </p>
       {me?.scope !== "observe" && <p><button type="button" class="primary" onClick={create}>New session</button></p>}
     </section>

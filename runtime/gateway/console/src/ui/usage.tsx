@@ -16,10 +16,12 @@ export function Usage(): JSX.Element {
   const [measure, by] = useState<Measure>("cost");
   const [rows, set] = useState<Day[]>([]);
   const [fault, fail] = useState("");
+  const [loaded, load] = useState(false);
   usePoll(async () => {
     try {
       set(perDay(await api.usage(span)));
       fail("");
+      load(true);
     } catch (error) {
       fail(error instanceof Error ? error.message : "not loaded");
     }
@@ -62,7 +64,8 @@ export function Usage(): JSX.Element {
           </table>
         </div>
       )}
-      {dates.length === 0 && fault === "" && <p class="empty">No usage in these days.</p>}
+      {dates.length === 0 && loaded && fault === "" && <p class="empty">No turn has ended in these days.</p>}
+      {dates.length === 0 && !loaded && fault === "" && <div class="card bone" aria-hidden="true" />}
     </main>
   );
 }

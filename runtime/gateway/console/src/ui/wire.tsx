@@ -2,12 +2,15 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { visible } from "../core/safe.ts";
 import type { WireLine } from "../core/wire.ts";
-import { matcher } from "../core/wire.ts";
+import { matcher, trouble, way } from "../core/wire.ts";
+import { obj } from "../core/types.ts";
 import { Copy } from "./bits.tsx";
 import { useSession } from "./hooks.ts";
 import { FIRST } from "./text.tsx";
 
 const HEIGHT = 24;
+const WAYS = { to: ["→", "to the agent"], from: ["←", "from the agent"], host: ["·", "of the host"] } as const;
+const FILTERS = [["", "all"], ["to:agent", "to the agent"], ["from:agent", "from the agent"], ["is:trouble", "trouble"]] as const;
 /** Lines that a filter looks at before the page may draw. */
 const SLICE = 5000;
 
@@ -67,10 +70,17 @@ export function WireView(): JSX.Element {
   return (
     <aside class="wire" aria-label="Wire view">
       <header>
-        <input type="search" value={query} placeholder="Filter: word  -word  type:tool" aria-label="Filter entries" onInput={(event) => {
+        <input type="search" value={query} placeholder="word  -word  type:tool" aria-label="Filter entries" onInput={(event) => {
           ask(event.currentTarget.value);
           pinned.current = true;
         }} />
+        <select aria-label="Which entries" value={FILTERS.find(([word]) => word !== "" && query.includes(word))?.[0] ?? ""} onChange={(event) => {
+          const rest = FILTERS.reduce((text, [word]) => (word === "" ? text : text.replace(word, "")), query).trim();
+          ask([event.currentTarget.value, rest].filter(Boolean).join(" "));
+          pinned.current = true;
+        }}>
+          {FILTERS.map(([word, label]) => <option value={word}>{label}</option>)}
+        </select>
         <span class="dim" aria-live="off">
           {query.trim() === "" ? `${lines.length} entries` : `${lines.length} of ${store.wire.lines.length}`}
           {store.wire.dropped > 0 && `, ${store.wire.dropped} older are not kept`}
@@ -107,6 +117,7 @@ export function WireView(): JSX.Element {
                 onClick={() => choose(line === chosen ? undefined : line)}
               >
                 <span class="seq">{line.seq || "–"}</span>
+                <span class="way" title={WAYS[way(line.type)][1]}>{WAYS[way(line.type)][0]}</span>
                 <span class="type">{visible(line.type.slice(0, 60))}</span>
                 <span class="raw">{visible(gist(line.raw))}</span>
               </button>
@@ -114,6 +125,7 @@ export function WireView(): JSX.Element {
           </div>
         </div>
       </div>
+      {lines.length === 0 && <p class="empty">{query.trim() === "" ? "No entry yet." : "No entry fits."}</p>}
       {chosen && <Detail line={chosen} close={() => choose(undefined)} />}
     </aside>
   );
@@ -137,16 +149,20 @@ function Detail({ line, close }: { line: WireLine; close: () => void }): JSX.Ele
   const store = useSession();
   const [shown, show] = useState(FIRST);
   useEffect(() => show(FIRST), [line]);
-  let text = line.raw;
+  let [text, why] = [line.raw, ""];
   try {
-    if (line.raw.length < 4_000_000) text = JSON.stringify(JSON.parse(line.raw), null, 2);
+    if (line.raw.length < 4_000_000) {
+      const entry: unknown = JSON.parse(line.raw);
+      text = JSON.stringify(entry, null, 2);
+      why = trouble(obj(entry));
+    }
   } catch {
     // It is shown as it came.
   }
   return (
     <section class="detail" aria-label={`Entry ${line.seq}`}>
       <header>
-        <strong>{line.seq || "no number"}</strong> <span class="dim">{line.time}</span>
+        <strong>{line.seq || "no number"}</strong> <span class="dim">{WAYS[way(line.type)][1]}, {line.time}</span>
         <Copy text={() => line.raw} label="Copy this entry" />
         {line.seq > 0 && <button type="button" class="quiet small" onClick={() => {
           store.show(line.seq);
@@ -155,6 +171,7 @@ function Detail({ line, close }: { line: WireLine; close: () => void }): JSX.Ele
         }}>Show</button>}
         <button type="button" class="quiet small" onClick={close}>Close</button>
       </header>
+      {why !== "" && <p class="why"><strong>Why:</strong> {visible(why.slice(0, 1000))}</p>}
       <pre tabIndex={0} role="group" aria-label="The entry"><code>{visible(text.slice(0, shown))}</code></pre>
       {text.length > shown && <button type="button" class="quiet more" onClick={() => show(shown * 4)}>{text.length - shown} more characters</button>}
     </section>
