@@ -1,4 +1,4 @@
-// A Chromium of the system, and the mock daemon or one that stands already (CONSOLE_URL, CONSOLE_TOKEN) or one of a program (CONSOLE_TRUNKLINE).
+// A Chromium of the system, and a daemon: the program's own, one that stands already (CONSOLE_URL, CONSOLE_TOKEN), or the mock.
 import { existsSync } from "node:fs";
 import { chromium } from "playwright-core";
 import { start } from "../mock/main.mjs";
@@ -13,11 +13,13 @@ export function launch() {
   return chromium.launch({ executablePath, args: process.getuid?.() === 0 ? ["--no-sandbox"] : [] });
 }
 
-export async function daemon(options) {
-  if (process.env.CONSOLE_TRUNKLINE) return real(process.env.CONSOLE_TRUNKLINE);
-  if (process.env.CONSOLE_URL) return { url: process.env.CONSOLE_URL, token: process.env.CONSOLE_TOKEN ?? "", world: undefined };
-  const mock = await start(options);
-  return { ...mock, token: mock.world.token };
+export async function daemon({ mock = false, ...options }) {
+  if (mock || process.env.CONSOLE_MOCK) {
+    const place = await start(options);
+    return { ...place, token: place.world.token };
+  }
+  if (process.env.CONSOLE_URL) return { url: process.env.CONSOLE_URL, token: process.env.CONSOLE_TOKEN ?? "" };
+  return real(options);
 }
 
 /** Puts the token where the console keeps it, as a page that was opened has done. */

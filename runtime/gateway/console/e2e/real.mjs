@@ -1,19 +1,42 @@
-// A daemon with real processes, whose agent is the scripts: CONSOLE_TRUNKLINE names the program.
+// A daemon with real processes, whose agents are the scripts: CONSOLE_TRUNKLINE names the program.
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
-export async function real(program) {
+const ROOT = fileURLToPath(new URL("../../../../", import.meta.url));
+const ADAPTER = fileURLToPath(new URL("adapter.mjs", import.meta.url));
+
+/** The program that was built, where none is named. */
+export function program() {
+  const found = process.env.CONSOLE_TRUNKLINE ?? join(process.env.CARGO_TARGET_DIR ?? join(ROOT, "target"), "debug/trunkline");
+  if (existsSync(found)) return found;
+  throw new Error(`no program at ${found}: cargo build, or CONSOLE_TRUNKLINE names one; CONSOLE_MOCK=1 needs none`);
+}
+
+const scripts = (id, name, description) => ({ id, name, description, profile: "external", external: { command: process.execPath, args: [ADAPTER] }, env_passthrough: ["CONSOLE_PACE"] });
+
+/** `names` are those of further agents. */
+export async function real({ names = [] } = {}) {
+  const it = program();
   const state = mkdtempSync(join(tmpdir(), "console-"));
-  const env = { ...process.env, TRUNKLINE_STATE: state };
-  const adapter = `node ${fileURLToPath(new URL("adapter.mjs", import.meta.url))}`;
+  const work = join(state, "app");
+  mkdirSync(work);
+  const config = join(state, "trunkline.json");
+  const agents = [
+    scripts("coder", "Coder", "Writes and repairs code"), scripts("reviewer", "Reviewer", "Reads what others wrote"), { id: "echo", profile: "echo" },
+    ...names.map((name, at) => scripts(`agent-${at}`, name, name)),
+  ];
+  writeFileSync(config, JSON.stringify({ agents, default_agent: "coder" }));
+  // Records and the usage log of the one who runs the flows stay as they are.
+  const env = { ...process.env, TRUNKLINE_STATE: join(state, "daemon"), XDG_STATE_HOME: join(state, "xdg") };
+  const said = (...args) => execFileSync(it, args, { env, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
   let child;
   const up = async (address) => {
-    child = spawn(program, ["up", "--http", address, "--json", "--adapter", adapter], { env, stdio: ["ignore", "pipe", "ignore"] });
+    child = spawn(it, ["up", "--http", address, "--json", "--config", config], { env, cwd: work, stdio: ["ignore", "pipe", "ignore"] });
     const [line] = await once(createInterface({ input: child.stdout }), "line");
     return JSON.parse(line).http;
   };
@@ -23,12 +46,14 @@ export async function real(program) {
     await gone;
   };
   const url = await up("127.0.0.1:0");
-  const said = execFileSync(program, ["token", "new", "--scope", "control"], { env, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
+  const token = () => /tlk_\w+/.exec(said("token", "new", "--scope", "control", "--all-sessions"))[0];
   return {
     url,
-    token: /tlk_\w+/.exec(said)[0],
+    token: token(),
+    /** Another party's token: its name and its secret. */
+    another: token,
     /** The file that hands a browser its code. */
-    handover: () => execFileSync(program, ["open", "--print"], { env, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim(),
+    handover: () => said("open", "--print").trim(),
     kill: () => end("SIGKILL"),
     again: () => up(new URL(url).host),
     stop: async () => {

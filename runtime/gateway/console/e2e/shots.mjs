@@ -4,7 +4,7 @@ import { fill } from "../mock/agent.mjs";
 import { daemon, launch, signedIn } from "./browser.mjs";
 
 mkdirSync(".shots", { recursive: true });
-const mock = await daemon({ pace: 5 });
+const mock = await daemon({ mock: true, pace: 5 });
 const { world } = mock;
 for (const title of ["Why is the build slow on two cores?", "Release notes for 0.2", "A title that is so long that it does not fit into the list at the side of the page"]) world.open("reviewer", title);
 const main = world.open("coder", "Mend the parser", "main");
