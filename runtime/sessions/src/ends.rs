@@ -1,14 +1,24 @@
 //! Ends that the relay gives to turns, and what it says of sessions that the host did not open.
 
-use trunkline_host::{OpenError, redact};
+use serde_json::json;
+use trunkline_host::{Cause, OpenError, TurnEnd, redact};
 use trunkline_protocol::{
-    AttachRefusal, Category, ClosedReason, Delivered, Failure, SessionClosed, SessionRefused, Status,
-    StopReason, TurnComplete,
+    AttachRefusal, Category, ClosedReason, Delivered, Failure, Json, Meta, SessionClosed, SessionRefused,
+    Status, StopReason, TurnComplete,
 };
 
 /// The end of a turn that failed.
 pub fn failed(delivered: Delivered) -> TurnComplete {
     TurnComplete { status: Some(Status::Failed), delivered: Some(delivered), ..TurnComplete::default() }
+}
+
+/// What caused an end that the host made, for the `_meta` of its entry: no member of `turn.complete` says it. An end that
+/// the adapter said has none.
+pub fn cause(end: &TurnEnd) -> Option<Meta> {
+    match end.cause {
+        Cause::Complete => None,
+        cause => Meta::new(Json::of(&json!({ "trunkline": { "cause": cause.as_str() } })).ok()?),
+    }
 }
 
 /// The end of an input that there is no room for.
