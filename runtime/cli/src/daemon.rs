@@ -34,6 +34,13 @@ pub(crate) struct Running {
     pub(crate) http: String,
     pub(crate) socket: PathBuf,
     pub(crate) pid: u32,
+    /// Its configuration, as [`Target::effective`](crate::target::Target::effective) tells whether another is the same.
+    /// `None` where no other is.
+    #[serde(default)]
+    pub(crate) configuration: Option<String>,
+    /// The folder in which it was started.
+    #[serde(default)]
+    pub(crate) folder: PathBuf,
 }
 
 impl State {
@@ -142,8 +149,13 @@ impl Folder {
     }
 }
 
+/// The folder of the daemon that commands use.
+pub(crate) fn folder() -> Option<Folder> {
+    let state = State { state: std::env::var_os("TRUNKLINE_STATE").map(PathBuf::from) };
+    state.folder().ok()
+}
+
 /// The folder of the daemon's journal, where there is one.
 pub(crate) fn journal() -> Option<PathBuf> {
-    let state = State { state: std::env::var_os("TRUNKLINE_STATE").map(PathBuf::from) };
-    state.folder().ok().map(|folder| folder.journal()).filter(|journal: &PathBuf| Path::is_dir(journal))
+    folder().map(|folder| folder.journal()).filter(|journal: &PathBuf| Path::is_dir(journal))
 }

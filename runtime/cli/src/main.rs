@@ -19,6 +19,7 @@ mod ask;
 mod command;
 mod conversation;
 mod daemon;
+mod door;
 mod exit;
 mod fault;
 mod hub;

@@ -3,7 +3,11 @@
 //! It changes the agent's entry, as an edited file would. What the entry has no key for becomes an option of the session,
 //! and the session is refused where the adapter does not apply it: no option is ignored.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::anyhow;
 use clap::Args;
@@ -142,19 +146,42 @@ impl Overrides {
         Self { may_change_mode: true, ..self }
     }
 
-    /// What a session asks of a host that another process is: no entry can be changed there.
-    ///
-    /// # Errors
-    /// Which option only the host itself could honour.
-    pub(crate) fn of_session(&self) -> Result<SessionStart, Fault> {
-        let of_host = [
+    /// The option that a host of this process is needed for: any but the folder, which a session names.
+    pub(crate) fn of_own_host(&self) -> Option<&'static str> {
+        let of_agent = [
+            ("--model", self.model.is_some()),
+            ("--mode", self.mode.is_some()),
+            ("--permission-mode", self.permission_mode.is_some()),
+            ("--system-prompt", self.system_prompt.is_some()),
+            ("--max-turns", self.max_turns.is_some()),
+            ("--add-dir", !self.add_dir.is_empty()),
+        ];
+        let all = of_agent.into_iter().chain(self.of_host());
+        all.into_iter().find_map(|(flag, is_set)| is_set.then_some(flag))
+    }
+
+    /// The folder in which the agent is to work.
+    pub(crate) fn cwd(&self) -> Option<&Path> {
+        self.cwd.as_deref()
+    }
+
+    /// The flags that change what a host does, and whether they are there.
+    fn of_host(&self) -> [(&'static str, bool); 5] {
+        [
             ("--allow", !self.allow.is_empty()),
             ("--deny", !self.deny.is_empty()),
             ("--env", !self.env.is_empty()),
             ("--timeout", self.timeout.is_some()),
             ("-c", !self.set.is_empty()),
-        ];
-        if let Some((flag, _)) = of_host.into_iter().find(|(_, is_set)| *is_set) {
+        ]
+    }
+
+    /// What a session asks of a host that another process is: no entry can be changed there.
+    ///
+    /// # Errors
+    /// Which option only the host itself could honour.
+    pub(crate) fn of_session(&self) -> Result<SessionStart, Fault> {
+        if let Some((flag, _)) = self.of_host().into_iter().find(|(_, is_set)| *is_set) {
             return Err(Fault::usage(anyhow!(
                 "another host has the journal, and {flag} changes what a host does"
             ))
@@ -348,7 +375,7 @@ pub(crate) fn knows(profile: &Profile, key: &str) -> bool {
     is_unknown("") && !is_unknown(key)
 }
 
-fn folder_of(flag: &str, folder: &std::path::Path) -> Result<String, Fault> {
+fn folder_of(flag: &str, folder: &Path) -> Result<String, Fault> {
     let next = "name a folder that is there";
     let whole = std::path::absolute(folder).ok().filter(|whole| whole.is_dir());
     let whole = whole

@@ -5,11 +5,11 @@ use std::path::Path;
 use anstyle::Style;
 use anyhow::anyhow;
 use trunkline_host::{
-    Event, FileError, Session, TurnNo,
+    Event, FileError, Host, Session, TurnNo,
     protocol::{RequestId, SessionInfo, SessionUpdate, StopReason},
 };
 
-use crate::command::after_refused_file;
+use crate::{command::after_refused_file, fault::Fault};
 
 mod entries;
 mod journaled;
@@ -51,6 +51,11 @@ impl From<FileError> for NotGiven {
     fn from(error: FileError) -> Self {
         Self { next: after_refused_file(&error), why: anyhow!(error) }
     }
+}
+
+/// Whether no agent of a host has said anything yet.
+pub(crate) fn is_unheard(host: &Host) -> bool {
+    host.agents().iter().all(|agent| agent.counters.lines_in == 0)
 }
 
 impl Partner {
@@ -110,6 +115,25 @@ impl Partner {
             Self::Journaled(session) => {
                 session.deliver_file(path).await.map_err(|why| NotGiven { why, next: None })
             }
+        }
+    }
+
+    /// Whether the agent has said nothing yet, neither in this session nor, under a host of this process, in another.
+    pub(crate) fn is_unheard(&self, host: Option<&Host>) -> bool {
+        match self {
+            Self::Own(_) => host.is_some_and(is_unheard),
+            Self::Journaled(session) => !session.is_heard(),
+        }
+    }
+
+    /// That the host of the session is there.
+    ///
+    /// # Errors
+    /// That it has ended, and what to do.
+    pub(crate) fn must_be_there(&self) -> Result<(), Fault> {
+        match self {
+            Self::Journaled(session) if session.is_lost() => Err(session.lost()),
+            Self::Own(_) | Self::Journaled(_) => Ok(()),
         }
     }
 

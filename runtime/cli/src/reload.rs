@@ -2,8 +2,9 @@
 
 use std::{
     convert::Infallible,
+    io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use anyhow::anyhow;
@@ -14,6 +15,7 @@ use trunkline_host::{
 };
 
 use crate::{
+    daemon::{Folder, Running},
     fault::Fault,
     target::{self, Chosen, Target},
 };
@@ -28,8 +30,11 @@ pub(crate) struct Reload {
     host: Host,
     /// The configuration that the host was made of.
     began_with: Config,
-    /// Held while it is read, so that what was read last is what counts.
-    reading: Mutex<()>,
+    /// What tells whether another configuration is the same as the one that is in force. Held while it is read, so that
+    /// what was read last is what counts.
+    effective: Mutex<Option<String>>,
+    /// Where a daemon notes that for commands.
+    note: OnceLock<(Folder, Running)>,
 }
 
 impl Reload {
@@ -43,7 +48,7 @@ impl Reload {
         also: &[String],
         may: SessionMay,
     ) -> Result<(Chosen, Arc<Self>), Fault> {
-        let (config, agent) = target.config_beside(file, also, &may)?;
+        let (config, agent, effective) = target.config_beside(file, also, &may)?;
         let chosen = target.host_of(config.clone(), agent)?;
         let reload = Self {
             target: target.clone(),
@@ -52,9 +57,20 @@ impl Reload {
             file: file.map(Path::to_owned),
             host: chosen.host.clone(),
             began_with: config,
-            reading: Mutex::default(),
+            effective: Mutex::new(effective),
+            note: OnceLock::new(),
         };
         Ok((chosen, Arc::new(reload)))
+    }
+
+    /// Notes a daemon in its folder, with its configuration: now, and again when that changes. Blocks.
+    ///
+    /// # Errors
+    /// When it cannot be written now.
+    pub(crate) fn note(&self, folder: Folder, running: Running) -> io::Result<()> {
+        let effective = self.effective.lock().unwrap_or_else(PoisonError::into_inner);
+        let (folder, running) = self.note.get_or_init(|| (folder, running));
+        folder.note(&Running { configuration: effective.clone(), ..running.clone() })
     }
 
     /// Reads it again, and says what came of it. Blocks.
@@ -62,8 +78,9 @@ impl Reload {
     /// # Errors
     /// Why nothing has changed.
     pub(crate) fn once(&self) -> Result<String, Fault> {
-        let _one_at_a_time = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        let (config, _) = self.target.config_beside(self.file.as_deref(), &self.also, &self.may)?;
+        let mut in_force = self.effective.lock().unwrap_or_else(PoisonError::into_inner);
+        let (config, _, effective) =
+            self.target.config_beside(self.file.as_deref(), &self.also, &self.may)?;
         if config.source != self.began_with.source {
             let (before, now) = (&self.began_with.source, &config.source);
             return Err(Fault::usage(anyhow!(
@@ -75,6 +92,12 @@ impl Reload {
             ReconfigureError::Policy(_) => Fault::usage(error),
             error => Fault::failed(error),
         })?;
+        *in_force = effective;
+        if let Some((folder, running)) = self.note.get()
+            && let Err(error) = folder.note(&Running { configuration: in_force.clone(), ..running.clone() })
+        {
+            tracing::warn!("{} tells of the configuration of before: {error}", folder.0.display());
+        }
         let mut said = "the configuration was read again: ".to_owned();
         if changes.is_empty() {
             said.push_str("its agents are as before");

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use trunkline_host::{
     BuildError, Host, HostBuilder, OpenError, Session, SessionOptions,
     config::{
-        self, AgentConfig, CheckProfile, Command, Config, ConfigError, Document, Problem, Refused,
-        SessionMay, Source, defaults,
+        self, AgentConfig, CheckProfile, Config, ConfigError, Document, Problem, Refused, SessionMay, Source,
+        defaults,
     },
     protocol::SessionStart,
     redact,
@@ -30,8 +30,15 @@ use crate::{
     unread::Unread,
 };
 
-/// The id of the agent that `--adapter` makes.
-const AD_HOC: &str = "adapter";
+mod effective;
+mod line;
+mod named;
+
+use self::{line::beside, named::is_built_in};
+pub(crate) use self::{
+    line::{ad_hoc, command_line},
+    named::{add_built_in, agent_names, did_you_mean, no_agent, profile_names},
+};
 
 /// Which agent.
 #[derive(Debug, Clone, Default, Args)]
@@ -173,7 +180,8 @@ pub(crate) fn host(config: Config) -> HostBuilder {
     }
 }
 
-fn tell(notices: &[String]) {
+/// Tells what of a configuration has no effect.
+pub(crate) fn tell(notices: &[String]) {
     let dim = paint::DIM;
     for notice in notices {
         eprintln!("{dim} note: {}{dim:#}", wrapped(&redact::text(notice), columns(), 7));
@@ -322,7 +330,7 @@ impl Target {
     }
 
     /// The configuration with the agent that is meant, with further adapters, each as `ID=CMD ARGS`, and with more that the
-    /// sessions of every agent may set. [`Target::host_of`] makes its host.
+    /// sessions of every agent may set. [`Target::host_of`] makes its host. The text is as for [`Target::effective`].
     ///
     /// # Errors
     /// What is wrong with the file or the command line.
@@ -331,9 +339,9 @@ impl Target {
         file: Option<&Path>,
         also: &[String],
         may: &SessionMay,
-    ) -> Result<(Config, AgentConfig), Fault> {
+    ) -> Result<(Config, AgentConfig, Option<String>), Fault> {
         let target = self.by_environment();
-        let mut config = target.config(file)?;
+        let (mut config, document) = target.config_and_document(file)?;
         target.agent.iter().for_each(|id| add_built_in(&mut config, id));
         for further in also {
             let agent = beside(further)?;
@@ -343,10 +351,28 @@ impl Target {
             }
             config.agents.push(agent);
         }
-        for agent in &mut config.agents {
+        let (mut config, mut agent) = target.meant(config, |_| Ok(()))?;
+        let effective = document.and_then(|document| effective::digest(&document, &config));
+        for agent in config.agents.iter_mut().chain([&mut agent]) {
             agent.session_may = std::mem::take(&mut agent.session_may).union(may);
         }
-        target.meant(config, |_| Ok(()))
+        Ok((config, agent, effective))
+    }
+
+    /// The agent that is meant, without changes by the command line, and what tells whether another host has the same
+    /// configuration: where both texts are equal, it has. `None` where no other host can have it, or where what is wrong
+    /// with it is for its own host to say. Notices are not told but by [`tell`].
+    pub(crate) fn effective(&self, file: Option<&Path>) -> Option<(AgentConfig, String, Vec<String>)> {
+        let target = self.by_environment();
+        if target.adapter.is_some() {
+            return None;
+        }
+        let document = target.document(file).ok()?;
+        let config = document.config(&check).ok()?;
+        let notices = config.notices.clone();
+        let (config, agent) = target.meant(config, |_| Ok(())).ok()?;
+        let effective = effective::digest(&document, &config)?;
+        Some((agent, effective, notices))
     }
 
     /// The host after a change of the agent's configuration, without a trace in the usage log.
@@ -441,6 +467,17 @@ impl Target {
             None => config(file),
         }
     }
+
+    /// The same, and the file that it was read of.
+    fn config_and_document(&self, file: Option<&Path>) -> Result<(Config, Option<Document>), Fault> {
+        if self.adapter.is_some() {
+            return Ok((self.config(file)?, None));
+        }
+        let document = self.document(file)?;
+        let config = document.config(&check).map_err(|error| wrong_file(&error))?;
+        tell(&config.notices);
+        Ok((config, Some(document)))
+    }
 }
 
 /// The builder of a host that writes this log.
@@ -501,118 +538,4 @@ impl Chosen {
 fn refused(error: OpenError) -> Fault {
     Fault::usage(error)
         .next("change the agent's entry to what the policy allows; `trunkline doctor` says what that is")
-}
-
-/// The agent of a command line.
-///
-/// # Errors
-/// When its quoting is wrong, or it is empty.
-pub(crate) fn ad_hoc(line: &str) -> Result<AgentConfig, Fault> {
-    let example = "write it as one word of your shell: --adapter 'python3 my_adapter.py --mode jsonl'";
-    let words = shell_words::split(line)
-        .map_err(|_| Fault::usage(anyhow!("a quote is not closed in --adapter {line:?}")).next(example))?;
-    let Some((program, args)) = words.split_first() else {
-        return Err(Fault::usage(anyhow!("--adapter is empty")).next(example));
-    };
-    let mut agent = AgentConfig::external(AD_HOC, Command::new(program).args(args));
-    agent.name = redact::text(line.trim()).into_owned();
-    Ok(agent)
-}
-
-/// The agent of `ID=CMD ARGS`.
-fn beside(further: &str) -> Result<AgentConfig, Fault> {
-    match further.split_once('=') {
-        Some((id, line)) if !id.is_empty() => {
-            let mut agent = ad_hoc(line)?;
-            id.clone_into(&mut agent.id);
-            Ok(agent)
-        }
-        _ => Err(Fault::usage(anyhow!("--also {further:?} names no id"))
-            .next("write it as one word of your shell: --also b='node b.js'")),
-    }
-}
-
-/// How an agent is run, as a person would type it; secrets are hidden.
-pub(crate) fn command_line(agent: &AgentConfig) -> String {
-    if agent.command.command.is_empty() {
-        format!("trunkline adapter {}", agent.profile)
-    } else {
-        let line = shell_words::join(std::iter::once(&agent.command.command).chain(&agent.command.args));
-        redact::text(&line).into_owned()
-    }
-}
-
-/// That there is no such agent, or none at all.
-pub(crate) fn no_agent(asked: Option<&str>, config: &Config) -> Fault {
-    let (known, whence) = (agent_names(config), &config.source);
-    let next = match config.source {
-        Source::BuiltIn => "write a trunkline.json, name one by --config FILE, or use --adapter 'CMD ARGS'",
-        _ => "`trunkline agents` lists them; --adapter 'CMD ARGS' runs one that is not configured",
-    };
-    match asked {
-        Some(id) => {
-            let (profiles, near) = (profile_names(), did_you_mean(id, config));
-            Fault::usage(anyhow!(
-                "no agent and no built-in adapter is called {id:?}; {near}agents ({whence}): {known}; built in: {profiles}"
-            ))
-            .next(next)
-        }
-        None => Fault::usage(anyhow!("no agent is configured ({whence})")).next(next),
-    }
-}
-
-/// A hint at the agent or built-in adapter that is most likely meant, for an error.
-pub(crate) fn did_you_mean(name: &str, config: &Config) -> String {
-    let ids = config.agents.iter().map(|agent| agent.id.as_str());
-    let known: Vec<_> = ids.chain(PROFILES.iter().map(|profile| profile.name)).collect();
-    config::nearest(name, &known).map_or_else(String::new, |near| format!("did you mean `{near}`? "))
-}
-
-/// Adds the built-in adapter of this name, with its defaults, where no agent is called so.
-pub(crate) fn add_built_in(config: &mut Config, name: &str) {
-    if config.agent(name).is_none() && is_built_in(name) {
-        config.agents.push(AgentConfig::built_in(name, name));
-    }
-}
-
-fn is_built_in(name: &str) -> bool {
-    PROFILES.iter().any(|profile| profile.name == name)
-}
-
-/// The agents of a configuration, for an error.
-pub(crate) fn agent_names(config: &Config) -> String {
-    let known: Vec<_> = config.agents.iter().map(|agent| agent.id.as_str()).collect();
-    if known.is_empty() { "none".to_owned() } else { known.join(", ") }
-}
-
-/// The built-in adapters, for an error.
-pub(crate) fn profile_names() -> String {
-    PROFILES.iter().map(|profile| profile.name).collect::<Vec<_>>().join(", ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_command_line_is_split_as_a_shell_would() {
-        let agent = ad_hoc(r#"python3 'my adapter.py' --name "a b" c\ d"#).unwrap();
-        assert_eq!(agent.command.command, "python3");
-        assert_eq!(agent.command.args, ["my adapter.py", "--name", "a b", "c d"]);
-        assert_eq!(command_line(&agent), "python3 'my adapter.py' --name 'a b' 'c d'");
-    }
-
-    #[test]
-    fn an_open_quote_and_an_empty_command_are_refused() {
-        assert!(ad_hoc("python3 'x").is_err());
-        assert!(ad_hoc("  ").is_err());
-    }
-
-    #[test]
-    fn a_further_adapter_has_an_id() {
-        let agent = beside("second='my adapter' --flag=x").unwrap();
-        assert_eq!((agent.id.as_str(), agent.command.command.as_str()), ("second", "my adapter"));
-        assert!(beside("node b.js").is_err());
-        assert!(beside("=node b.js").is_err());
-    }
 }

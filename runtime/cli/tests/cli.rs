@@ -30,6 +30,7 @@ mod cli {
     mod signals;
     mod soak;
     mod terminal;
+    mod through_daemon;
     mod top;
     mod usage;
     mod wire;
@@ -79,6 +80,7 @@ mod cli {
                 .env("HOME", self.folder.path())
                 .env_remove("TRUNKLINE_CONFIG")
                 .env_remove("TRUNKLINE_LOG")
+                .env_remove("TRUNKLINE_STATE")
                 .env_remove("XDG_CONFIG_HOME")
                 .env_remove("XDG_STATE_HOME")
                 .stdin(Stdio::null())

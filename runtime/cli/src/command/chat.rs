@@ -15,6 +15,7 @@ use trunkline_host::{
 
 pub(super) use self::journaled::Place;
 use self::{
+    journaled::RESUME,
     line::{Line, Prompt},
     word::Word,
 };
@@ -25,6 +26,8 @@ use super::{
 use crate::{
     ask::Asker,
     conversation::{Conversation, Outcome, make_folder, session_options},
+    daemon,
+    door::{self, Use},
     exit,
     fault::{Done, Fault},
     interrupt::{Interrupt, Interrupts},
@@ -62,13 +65,22 @@ Examples:
   trunkline chat --adapter 'python3 my_adapter.py' --debug
   trunkline chat --journal journal                a conversation that can be resumed
   trunkline chat --journal journal --resume       goes on with one of them
+  trunkline chat --resume                         goes on with a session of the daemon
 
 While you type: arrows and Ctrl-R find what you said before, Tab completes.
 While the agent works: Ctrl-C stops its turn, a second one leaves.
-/help lists the commands.")]
+/help lists the commands.
+
+Where a daemon runs with the same configuration (`trunkline up`), the session is
+the daemon's and goes on when you leave; -v says so, or why not. An option of the
+agent other than --cwd, --adapter, --journal, --debug and --no-daemon run it in
+this process.")]
 pub(crate) struct Chat {
     #[command(flatten)]
     target: Target,
+
+    #[command(flatten)]
+    daemon: Use,
 
     /// Where files that the agent gives are saved; without it they are gone at the end
     #[arg(long, value_name = "FOLDER")]
@@ -81,7 +93,7 @@ pub(crate) struct Chat {
     #[arg(long, value_name = "FOLDER")]
     journal: Option<PathBuf>,
 
-    /// Goes on with a session of the journal; without an ID, one that is picked from a list
+    /// Goes on with a session of the journal, or of the daemon; without an ID, one that is picked from a list
     #[arg(long, value_name = "ID", num_args = 0..=1)]
     resume: Option<Option<String>>,
 
@@ -103,8 +115,13 @@ impl Chat {
             (None, Some(_)) => None,
             (given, _) => journal::folder(given.as_deref(), config)?,
         };
-        let (Some(folder), resume) = (folder, self.resume.clone()) else {
-            if self.resume.is_some() {
+        let again = folder.is_none().then_some(RESUME);
+        let daemons =
+            || daemon::journal().filter(|_| !self.daemon.no_daemon && self.target.adapter.is_none());
+        let resume = self.resume.clone();
+        let folder = folder.or_else(|| resume.as_ref().and_then(|_| daemons()));
+        let Some(folder) = folder else {
+            if resume.is_some() {
                 return Err(Fault::usage(anyhow!("no journal is named, so there is no session to resume"))
                     .next(
                         "name one by --journal FOLDER, or by `journal` in `runtime` of the configuration",
@@ -113,7 +130,7 @@ impl Chat {
             return self.without_journal(config).await;
         };
         let overrides = self.overrides.for_a_live_session();
-        let place = Place { folder, target: self.target, overrides };
+        let place = Place { folder, target: self.target, overrides, again };
         let screen = Screen::new(if self.debug { Detail::Debug } else { Detail::Calm });
         match resume {
             None => place.begin(config, screen, self.save).await,
@@ -131,11 +148,18 @@ impl Chat {
     }
 
     async fn without_journal(self, config: Option<&Path>) -> Done {
+        let screen = Screen::new(if self.debug { Detail::Debug } else { Detail::Calm });
+        // What is not understood is seen by its host alone.
+        let may = Use { no_daemon: self.daemon.no_daemon || self.debug };
+        if let Some(door) = door::find(may, &self.target, &self.overrides, config)
+            && let Some(opened) = door.open("chat").await
+        {
+            return Place::in_daemon(opened, screen, self.save).await;
+        }
         let (chosen, start) = self.target.host_for(config, &self.overrides.for_a_live_session())?;
         must_be_here(&chosen)?;
         let mut interrupts = Interrupts::watch()?;
         let settings = Settings::save();
-        let screen = Screen::new(if self.debug { Detail::Debug } else { Detail::Calm });
         let mut partner = Partner::Own(chosen.open(session_options(start.clone()))?);
         let mut chat = Talk::new(Some(chosen), start, screen, self.save);
         chat.greet();

@@ -12,7 +12,7 @@ use trunkline_host::{
     Cause, FileError, Host, TurnEnd,
     config::{AgentConfig, Profile, StopSteps},
     files::Refusal,
-    protocol::{Category, ClosedReason, SessionInfo, SessionStart, Status},
+    protocol::{Category, ClosedReason, SessionInfo, Status},
     redact,
 };
 
@@ -20,6 +20,7 @@ use crate::{
     advice,
     ask::Asker,
     conversation::{self, Conversation, Outcome, session_options},
+    door::{self, Opened, Use},
     exit,
     fault::{Done, Fault},
     interrupt::Interrupts,
@@ -27,7 +28,7 @@ use crate::{
     overrides::{Overrides, unapplied},
     partner::{NotGiven, Partner},
     screen::{Detail, Screen},
-    target::{Chosen, Target},
+    target::{Target, command_line},
 };
 
 /// The largest prompt that is read from stdin, in bytes.
@@ -53,6 +54,10 @@ The answer goes to stdout; thinking, tools, plans and usage go to stderr.
 Ctrl-C stops the turn, a second one ends the program. Permissions and questions
 are asked on the terminal; without one they are denied, and stderr says so.
 
+Where a daemon runs with the same configuration (`trunkline up`), the session is
+the daemon's, and is closed at the end; -v says so, or why not. An option of the
+agent other than --cwd, --adapter and --no-daemon run it in this process.
+
 --json writes one object a line: `type`, and the members of the protocol's
 message. The last line has the type `end` and always `cause`, `status`,
 `delivered`, `exit` and `usage`.
@@ -62,6 +67,9 @@ configuration is wrong, 3 the adapter could not be started, 130 Ctrl-C.")]
 pub(crate) struct Run {
     #[command(flatten)]
     target: Target,
+
+    #[command(flatten)]
+    daemon: Use,
 
     /// Every event as one JSON object a line
     #[arg(long)]
@@ -88,7 +96,11 @@ pub(crate) struct Run {
 impl Run {
     pub(super) async fn run(self, config: Option<&Path>) -> Done {
         conversation::make_folder(self.save.as_deref())?;
-        let (chosen, start) = self.target.host_for(config, &self.overrides)?;
+        let door = door::find(self.daemon, &self.target, &self.overrides, config);
+        let own = match door {
+            Some(_) => None,
+            None => Some(self.target.host_for(config, &self.overrides)?),
+        };
         let is_ad_hoc = self.target.adapter.is_some();
         let prompt = prompt(self.prompt)?;
         let mut interrupts = Interrupts::watch()?;
@@ -101,19 +113,43 @@ impl Run {
             learned: SessionInfo::default(),
             transcript: None,
         };
-        let next = |end: &TurnEnd| next(&chosen, end, is_ad_hoc, config);
-        let done = turn(&chosen, start, &self.file, prompt, next, &mut conversation, &mut interrupts).await;
+        let opened = match door {
+            Some(door) => door.open("run").await,
+            None => None,
+        };
+        let (agent, start, own, mut session) = match opened {
+            Some(Opened { session, agent, start, .. }) => {
+                (agent, start, None, Partner::Journaled(Box::new(session)))
+            }
+            None => {
+                let (chosen, start) =
+                    own.map_or_else(|| self.target.host_for(config, &self.overrides), Ok)?;
+                let session = Partner::Own(chosen.open(session_options(start.clone()))?);
+                (chosen.agent, start, Some(chosen.host), session)
+            }
+        };
+        let asked: Vec<_> = start.options().collect();
+        let next = |end: &TurnEnd, is_not_started: bool| {
+            let unstarted = || is_not_started.then(|| next(&agent, end, is_ad_hoc, config)).flatten();
+            next_after(end, &agent, &asked).or_else(unstarted)
+        };
+        let turn = Turn { host: own.as_ref(), files: &self.file, prompt, next };
+        let done = turn.take(&mut session, &mut conversation, &mut interrupts).await;
         conversation.screen.pause();
         let hurried = matches!(done, Ok((_, Pace::Hurried)));
-        shut_down(&chosen.host, hurried.then_some(HURRIED), &mut interrupts).await;
+        match (own, session) {
+            (Some(host), _) => shut_down(&host, hurried.then_some(HURRIED), &mut interrupts).await,
+            (None, Partner::Journaled(session)) => session.close().await,
+            (None, Partner::Own(_)) => {}
+        }
         done.map(|(code, _)| if code == exit::OK && conversation.lost_files { exit::FAILED } else { code })
     }
 }
 
 /// What to do about an agent that did not start. One of the command line is in no configuration, so no other command can
 /// look at it.
-fn next(chosen: &Chosen, end: &TurnEnd, is_ad_hoc: bool, config: Option<&Path>) -> Option<String> {
-    let (agent, line) = (&chosen.agent, chosen.command_line());
+fn next(agent: &AgentConfig, end: &TurnEnd, is_ad_hoc: bool, config: Option<&Path>) -> Option<String> {
+    let line = command_line(agent);
     if end.exit.as_ref().and_then(|exit| exit.code) == Some(i32::from(exit::USAGE))
         && agent.profile == Profile::External
     {
@@ -141,7 +177,7 @@ fn next(chosen: &Chosen, end: &TurnEnd, is_ad_hoc: bool, config: Option<&Path>) 
     }
     let file = config.map(|file| file.to_string_lossy());
     let options = file.iter().flat_map(|file| ["--config", file]);
-    let words = ["trunkline"].into_iter().chain(options).chain(["doctor", &chosen.agent.id, "--start"]);
+    let words = ["trunkline"].into_iter().chain(options).chain(["doctor", &agent.id, "--start"]);
     let command = shell_words::join(words);
     Some(format!("next: `{}` says what is missing", redact::text(&command)))
 }
@@ -164,39 +200,46 @@ pub(crate) fn after_refused_file(error: &FileError) -> Option<String> {
     Some(format!("-c max_file_bytes={}MiB lets the agent have it", size.div_ceil(1 << 20)))
 }
 
-async fn turn(
-    chosen: &Chosen,
-    start: SessionStart,
-    files: &[PathBuf],
+/// The one turn.
+struct Turn<'a, N> {
+    /// The host of the session, where it is in this process.
+    host: Option<&'a Host>,
+    files: &'a [PathBuf],
     prompt: String,
-    next_after_no_start: impl FnOnce(&TurnEnd) -> Option<String>,
-    conversation: &mut Conversation,
-    interrupts: &mut Interrupts,
-) -> Result<(u8, Pace), Fault> {
-    let asked: Vec<_> = start.options().collect();
-    let mut session = Partner::Own(chosen.open(session_options(start))?);
-    for file in files {
-        session.deliver_file(&own_path(file)).await.map_err(|NotGiven { why, next }| {
-            let next =
-                next.unwrap_or_else(|| "name a file that you can read, by its path from here".to_owned());
-            Fault::usage(why.context(format!("failed to give {}", file.display()))).next(next)
-        })?;
-    }
-    let no = session.send(&prompt).context("failed to send the prompt")?;
-    Ok(match conversation.turn(&mut session, no, interrupts).await? {
-        Outcome::Ended(end) | Outcome::Closed(Some(end), _) => {
-            let code = code_of(&end, Some(&chosen.host));
-            let next = next_after(&end, &chosen.agent, &asked);
-            let after_no_start = || if code == exit::NOT_STARTED { next_after_no_start(&end) } else { None };
-            if let Some(next) = next.or_else(after_no_start) {
-                conversation.screen.remark(&next);
-            }
-            (code, Pace::Orderly)
+    /// What to do about its end; about an agent that did not start, only then.
+    next: N,
+}
+
+impl<N: FnOnce(&TurnEnd, bool) -> Option<String>> Turn<'_, N> {
+    async fn take(
+        self,
+        session: &mut Partner,
+        conversation: &mut Conversation,
+        interrupts: &mut Interrupts,
+    ) -> Result<(u8, Pace), Fault> {
+        for file in self.files {
+            session.deliver_file(&own_path(file)).await.map_err(|NotGiven { why, next }| {
+                let next =
+                    next.unwrap_or_else(|| "name a file that you can read, by its path from here".to_owned());
+                Fault::usage(why.context(format!("failed to give {}", file.display()))).next(next)
+            })?;
         }
-        Outcome::Closed(None, end) if end.reason == ClosedReason::Finished => (exit::OK, Pace::Orderly),
-        Outcome::Closed(None, _) => (exit::FAILED, Pace::Orderly),
-        Outcome::Leave(interrupt) => (interrupt.exit_code(), Pace::Hurried),
-    })
+        let no = session.send(&self.prompt).context("failed to send the prompt")?;
+        let outcome = conversation.turn(session, no, interrupts).await?;
+        session.must_be_there()?;
+        Ok(match outcome {
+            Outcome::Ended(end) | Outcome::Closed(Some(end), _) => {
+                let code = code_of(&end, || session.is_unheard(self.host));
+                if let Some(next) = (self.next)(&end, code == exit::NOT_STARTED) {
+                    conversation.screen.remark(&next);
+                }
+                (code, Pace::Orderly)
+            }
+            Outcome::Closed(None, end) if end.reason == ClosedReason::Finished => (exit::OK, Pace::Orderly),
+            Outcome::Closed(None, _) => (exit::FAILED, Pace::Orderly),
+            Outcome::Leave(interrupt) => (interrupt.exit_code(), Pace::Hurried),
+        })
+    }
 }
 
 /// What to do about a turn that failed, where that is known.
@@ -218,18 +261,17 @@ pub(super) async fn shut_down(host: &Host, steps: Option<StopSteps>, interrupts:
 }
 
 /// The exit code that tells how a turn ended.
-pub(super) fn code_of(end: &TurnEnd, host: Option<&Host>) -> u8 {
+pub(super) fn code_of(end: &TurnEnd, is_unheard: impl Fn() -> bool) -> u8 {
     // An adapter that ended before it said anything did not start, as far as a person can tell.
     let not_installed =
         end.error.as_ref().is_some_and(|error| error.category == Some(Category::NotInstalled));
-    let unheard = || host.is_some_and(|host| host.agents().iter().all(|agent| agent.counters.lines_in == 0));
     match (end.status, end.cause) {
         (Status::Completed, _) => exit::OK,
         (Status::Stopped, _) => exit::INTERRUPTED,
         (_, Cause::StartFailed | Cause::StartTimeout) => exit::NOT_STARTED,
         (_, Cause::Refused) => exit::USAGE,
         _ if not_installed => exit::NOT_STARTED,
-        (_, Cause::ProcessExit | Cause::EndOfStream) if unheard() => exit::NOT_STARTED,
+        (_, Cause::ProcessExit | Cause::EndOfStream) if is_unheard() => exit::NOT_STARTED,
         (Status::Failed | Status::Refused | Status::Limit, _) => exit::FAILED,
     }
 }

@@ -155,6 +155,7 @@ impl Sessions {
             folder: folder.clone(),
             target: Target::of_adapter(adapter),
             overrides: Overrides::default().for_a_live_session(),
+            again: None,
         };
         match self.action {
             Some(Action::Attach { id, observe: false, adapter }) => {

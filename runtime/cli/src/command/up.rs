@@ -21,7 +21,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 use trunkline_gateway::{Gateway, Operate, Options, UsedInDay};
-use trunkline_host::config::SessionMay;
+use trunkline_host::config::{SessionMay, SessionOption};
 use trunkline_process::raise_open_files;
 use trunkline_relay::PrivateSocket;
 use trunkline_sessions::Sessions;
@@ -95,7 +95,9 @@ impl Up {
         }
         // From now on it does not end the program.
         let hangups = signal(SignalKind::hangup())?;
-        let (chosen, reload) = Reload::begin(&self.target, config, &[], SessionMay::default())?;
+        // No network names a folder; who connects to the socket is the user, who works where they are.
+        let may = SessionMay::listed([SessionOption::Cwd]);
+        let (chosen, reload) = Reload::begin(&self.target, config, &[], may)?;
         chosen.any_may_run()?;
         let host = chosen.host;
         // Its tokens, too: who could add one would be a client.
@@ -115,8 +117,13 @@ impl Up {
         };
         let socket = PrivateSocket::open(&folder.socket()).context("failed to take the daemon's socket")?;
         let at = network.local_addr()?;
-        let running =
-            Running { http: format!("http://{at}"), socket: folder.socket(), pid: std::process::id() };
+        let running = Running {
+            http: format!("http://{at}"),
+            socket: folder.socket(),
+            pid: std::process::id(),
+            configuration: None,
+            folder: std::env::current_dir()?,
+        };
 
         let (asked, mut stops) = mpsc::channel(1);
         let operator =
@@ -130,7 +137,7 @@ impl Up {
         let gateway = Gateway::new(host.clone(), sessions.clone(), operator, options)
             .context("failed to use the daemon's folder")?;
         let (mut key, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-        folder.note(&running)?;
+        reload.note(folder.clone(), running.clone())?;
         host.stand_by();
         self.tell(&running)?;
         supervisor(NotifyState::Ready);
@@ -155,7 +162,7 @@ impl Up {
 
     /// Says that it is ready, and where.
     fn tell(&self, running: &Running) -> Result<(), Fault> {
-        let Running { http, socket, pid } = running;
+        let Running { http, socket, pid, .. } = running;
         let mut out = anstream::stdout();
         match self.json {
             true => writeln!(out, "{}", json!({ "http": http, "socket": socket, "pid": pid }))?,

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use serde::Deserialize;
 use trunkline_host::{
-    Cause, Event, EventKind, File, TurnEnd, TurnNo, TurnScope,
+    Cause, Event, EventKind, ExitStatus, File, TurnEnd, TurnNo, TurnScope,
     protocol::{
         AdapterBody, Category, Delivered, ErrorEvent, Fact, FileOutput, HostFact, Lag, Meta, RequestDecided,
         SessionInfo, Status, StopReason, TurnComplete,
@@ -26,15 +27,25 @@ fn said(kind: EventKind) -> Heard {
     Heard::Event(Event { scope: TurnScope::Outside, kind, meta: None })
 }
 
-/// The end of a turn, and what caused it as far as its message says.
-pub(super) fn turn_end(turn: TurnNo, complete: TurnComplete, took: Duration) -> TurnEnd {
+/// What stands in a failure's text before the last of stderr.
+const LAST_WORDS: &str = "; its last words on stderr:\n";
+
+/// The end of a turn, as a host in this process would have told it.
+pub(super) fn turn_end(
+    turn: TurnNo,
+    mut complete: TurnComplete,
+    meta: Option<&Meta>,
+    took: Option<Duration>,
+) -> TurnEnd {
     let status = complete.status_or_completed();
-    let category = complete.error.as_ref().and_then(|error| error.category);
-    let cause = match category {
-        Some(Category::ProcessExit) => Cause::ProcessExit,
-        Some(Category::NotInstalled) => Cause::StartFailed,
-        _ => Cause::Complete,
-    };
+    let (code, signal) = (complete.exit_code.take(), complete.signal.take());
+    let exit = (code.is_some() || signal.is_some()).then_some(ExitStatus { code, signal });
+    let unsaid = if exit.is_some() { Cause::ProcessExit } else { Cause::Complete };
+    let cause = meta.and_then(cause).unwrap_or(unsaid);
+    let stderr_tail = exit.map(|_| {
+        let message = complete.error.as_ref().and_then(|error| error.message.as_deref()).unwrap_or_default();
+        message.split_once(LAST_WORDS).map_or_else(String::new, |(_, tail)| tail.to_owned())
+    });
     let unsaid = if status == Status::Completed { Delivered::Yes } else { Delivered::Unknown };
     TurnEnd {
         turn,
@@ -42,12 +53,47 @@ pub(super) fn turn_end(turn: TurnNo, complete: TurnComplete, took: Duration) -> 
         status,
         error: complete.error.clone(),
         delivered: complete.delivered.unwrap_or(unsaid),
-        exit: None,
-        stderr_tail: None,
-        took: complete.duration_ms.map_or(took, Duration::from_millis),
+        exit,
+        stderr_tail,
+        took: took.or(complete.duration_ms.map(Duration::from_millis)).unwrap_or_default(),
         complete: Some(Box::new(complete)),
     }
 }
+
+/// What caused an end that a host made, as it says beside it.
+fn cause(meta: &Meta) -> Option<Cause> {
+    #[derive(Deserialize)]
+    struct Beside {
+        trunkline: Said,
+    }
+
+    #[derive(Deserialize)]
+    struct Said {
+        cause: String,
+    }
+
+    let said = meta.json().to::<Beside>().ok()?.trunkline.cause;
+    CAUSES.into_iter().find(|cause| cause.as_str() == said)
+}
+
+/// The causes of ends that a host makes.
+const CAUSES: [Cause; 15] = [
+    Cause::StoppedUnsent,
+    Cause::ProcessExit,
+    Cause::EndOfStream,
+    Cause::StartTimeout,
+    Cause::StartFailed,
+    Cause::TurnTimeout,
+    Cause::Inactivity,
+    Cause::StopUnanswered,
+    Cause::SessionClosed,
+    Cause::Closed,
+    Cause::Shutdown,
+    Cause::Oversize,
+    Cause::Limit,
+    Cause::ToolLoop,
+    Cause::Refused,
+];
 
 /// A file that the agent gave.
 pub(super) fn file(scope: TurnScope, file: FileOutput) -> Heard {

@@ -7,15 +7,15 @@ use std::{
 };
 
 use anyhow::anyhow;
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::timeout};
 use trunkline_host::{
     Event, EventKind, Permission, Question, SessionEnd, TurnNo, TurnScope,
     protocol::{
         AdapterBody, AdapterMessage, AttachRefusal, ClosedReason, FileInput, HostBody, HostMessage, HubBody,
         HubMessage, InputResponse, InputResult, MessageId, PROTOCOL, PermissionResponse, RelayBody,
-        RelayMessage, RequestId, Role, SessionAttach, SessionAttached, SessionDetach, SessionId, SessionInfo,
-        SessionRefused, SessionStart, SessionState, SessionUpdate, Status, Stop, StopReason, TurnId,
-        UserInput,
+        RelayMessage, RequestId, Role, SessionAttach, SessionAttached, SessionClose, SessionDetach,
+        SessionId, SessionInfo, SessionRefused, SessionStart, SessionState, SessionUpdate, Status, Stop,
+        StopReason, TurnId, UserInput,
     },
 };
 use uuid::Uuid;
@@ -34,6 +34,9 @@ const EXTENSIONS: [&str; 9] =
 
 /// Answers of a person that wait to be written.
 const ANSWERS: usize = 64;
+
+/// How long an agent may take to say what it applies of a new session's options.
+const ANSWER: Duration = Duration::from_secs(15);
 
 /// How a session is attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +69,8 @@ pub(crate) struct Journaled {
     held: VecDeque<Heard>,
     /// Answers to requests, on their way to the hub.
     answers: (mpsc::Sender<HostBody>, mpsc::Receiver<HostBody>),
+    /// Whether its agent has said anything.
+    is_heard: bool,
     is_closed: bool,
     is_lost: bool,
 }
@@ -115,12 +120,17 @@ impl Journaled {
         Ok(session)
     }
 
-    /// Opens a session of a new id.
+    /// Opens a session of a new id, which begins with `kind`.
     ///
     /// # Errors
     /// Why the host refuses.
-    pub(crate) async fn start(hub: Hub, agent: Option<String>, start: SessionStart) -> Result<Self, Fault> {
-        let mut session = Self::new(hub, new_id()?, Access::Whole);
+    pub(crate) async fn start(
+        hub: Hub,
+        kind: &str,
+        agent: Option<String>,
+        start: SessionStart,
+    ) -> Result<Self, Fault> {
+        let mut session = Self::new(hub, new_id(kind)?, Access::Whole);
         session.agent = agent;
         session.open_new(start).await?;
         Ok(session)
@@ -139,6 +149,7 @@ impl Journaled {
             answered: HashSet::new(),
             held: VecDeque::new(),
             answers: mpsc::channel(ANSWERS),
+            is_heard: false,
             is_closed: false,
             is_lost: false,
         }
@@ -150,7 +161,7 @@ impl Journaled {
     /// Why the host refuses.
     pub(crate) async fn anew(&mut self, start: SessionStart) -> Result<(), Fault> {
         self.hub.say(&HubMessage::new(self.id.clone(), HubBody::from(SessionDetach {})));
-        self.id = new_id()?;
+        self.id = new_id("chat")?;
         (self.seq, self.now, self.is_closed) = (0, SessionAttached::default(), false);
         self.open.clear();
         self.held.clear();
@@ -238,6 +249,44 @@ impl Journaled {
             self.say(None, answer);
         }
         self.hub.leave().await;
+    }
+
+    /// Ends the session, and leaves.
+    pub(crate) async fn close(mut self) {
+        if !self.is_closed && !self.is_lost {
+            self.say(None, SessionClose {});
+        }
+        self.leave().await;
+    }
+
+    /// Waits until the agent has said that it works in the folder that a new session named. `false` where it does not,
+    /// or says nothing within 15 s.
+    ///
+    /// # Cancel safety
+    /// Loses nothing.
+    pub(crate) async fn works_there(&mut self) -> bool {
+        let hears = async {
+            while !self.is_closed {
+                let Some(told) = self.hear().await else { return false };
+                let (heard, _) = self.take(told);
+                let applied = match &heard {
+                    Heard::Event(Event { kind: EventKind::Info(info), .. }) => info.options_applied.as_ref(),
+                    _ => None,
+                };
+                let is_there = applied.is_some_and(|applied| applied.iter().any(|name| name == "cwd"));
+                self.held.push_back(heard);
+                if is_there {
+                    return true;
+                }
+            }
+            false
+        };
+        timeout(ANSWER, hears).await.unwrap_or(false)
+    }
+
+    /// Whether its agent has said anything.
+    pub(crate) fn is_heard(&self) -> bool {
+        self.is_heard
     }
 
     /// Its id.
@@ -424,6 +473,8 @@ impl Journaled {
         let AdapterMessage { turn_id, meta, body, .. } = message;
         let at = turn_id.as_ref().and_then(|id| self.open.iter().position(|turn| turn.id == *id));
         let scope = at.map_or(TurnScope::Outside, |at| TurnScope::Running(self.open[at].no));
+        let is_said = !matches!(body, AdapterBody::TurnComplete(_) | AdapterBody::SessionClosed(_));
+        self.is_heard |= stamp.seq.is_some() && is_said;
         let heard = match body {
             AdapterBody::TurnComplete(complete) => {
                 let refused = (stamp.seq.is_none()).then(|| {
@@ -434,7 +485,7 @@ impl Journaled {
                     return (Heard::Nothing, refused);
                 };
                 let took = turn.began.zip(moment(stamp)).and_then(|(from, to)| to.duration_since(from).ok());
-                let end = entries::turn_end(turn.no, *complete, took.unwrap_or(Duration::ZERO));
+                let end = entries::turn_end(turn.no, *complete, meta.as_ref(), took);
                 let kind = EventKind::End(Box::new(end));
                 return (Heard::Event(Event { scope, kind, meta: meta.map(Box::new) }), refused);
             }
@@ -596,7 +647,7 @@ fn moment(stamp: &Stamp) -> Option<SystemTime> {
 }
 
 /// An id that a person can type.
-fn new_id() -> Result<SessionId, Fault> {
+fn new_id(kind: &str) -> Result<SessionId, Fault> {
     let id = Uuid::new_v4().simple().to_string();
-    SessionId::new(format!("chat-{}", &id[..8])).map_err(Fault::failed)
+    SessionId::new(format!("{kind}-{}", &id[..8])).map_err(Fault::failed)
 }

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use trunkline_testing::{has_program, skipped};
 
 /// What is not run here: how the command begins, and why.
-const ELSEWHERE: [(&str, &str); 38] = [
+const ELSEWHERE: [(&str, &str); 39] = [
     ("cargo ", "builds, tests or installs; `.ci/run` does"),
     ("go build ", "`.ci/run suite` does"),
     (".ci/", "runs the tests, this one too"),
@@ -31,6 +31,7 @@ const ELSEWHERE: [(&str, &str); 38] = [
     ),
     ("trunkline chat --journal journal", "a journal of the reader's; `cli::attach` runs it"),
     ("trunkline top --journal journal", "a host of the reader\'s; `cli::top` runs each"),
+    ("trunkline chat --resume", "a daemon of the reader's; `cli::through_daemon` runs it"),
     ("trunkline up", "a daemon that stays; `cli::gateway` runs it"),
     ("trunkline down", "a daemon of the reader's; `cli::gateway` runs it"),
     ("trunkline open", "a daemon of the reader's; `cli::gateway` runs it"),

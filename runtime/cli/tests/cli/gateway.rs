@@ -62,7 +62,7 @@ impl<'a> Daemon<'a> {
         Client { http: self.http.clone(), token: None }
     }
 
-    fn kill(mut self) -> String {
+    pub(super) fn kill(mut self) -> String {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
         std::mem::take(&mut self.http)

@@ -105,6 +105,16 @@ pub(super) struct Person {
 impl Person {
     /// Runs the program on a terminal. `talk` is Python: what the person does.
     pub(super) fn new<S: AsRef<std::ffi::OsStr>>(home: &Home, arguments: &[S], talk: &str) -> Self {
+        Self::with(home, arguments, talk, &[])
+    }
+
+    /// The same, with more variables.
+    pub(super) fn with<S: AsRef<std::ffi::OsStr>>(
+        home: &Home,
+        arguments: &[S],
+        talk: &str,
+        variables: &[(&str, &str)],
+    ) -> Self {
         let folder = tempfile::tempdir_in(home.path()).unwrap().keep();
         let terminal = folder.join("terminal.py");
         std::fs::write(&terminal, TERMINAL).unwrap();
@@ -118,6 +128,8 @@ impl Person {
             .env("TERM", "xterm")
             .env("NO_COLOR", "1")
             .env_remove("TRUNKLINE_CONFIG")
+            .env_remove("TRUNKLINE_STATE")
+            .envs(variables.iter().copied())
             .stdin(std::process::Stdio::null())
             .stdout(std::process::Stdio::piped())
             .stderr(std::process::Stdio::piped())

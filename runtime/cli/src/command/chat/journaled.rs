@@ -8,6 +8,7 @@ use trunkline_host::protocol::{SessionId, SessionStart};
 use super::Talk;
 use crate::{
     command::doctor::installed::must_be_here,
+    door::Opened,
     fault::{Done, Fault},
     hub::Hub,
     interrupt::Interrupts,
@@ -25,7 +26,12 @@ pub(in crate::command) struct Place {
     pub(in crate::command) folder: PathBuf,
     pub(in crate::command) target: Target,
     pub(in crate::command) overrides: Overrides,
+    /// The command that comes back, where it need not name the folder; the id stands behind it.
+    pub(in crate::command) again: Option<&'static str>,
 }
+
+/// What comes back to a session of the daemon.
+pub(super) const RESUME: &str = "trunkline chat --resume";
 
 /// A host that has the journal.
 pub(in crate::command) struct Reached {
@@ -45,7 +51,7 @@ impl Place {
             None => self.target.named(),
         };
         let mut interrupts = Interrupts::watch()?;
-        let session = Journaled::start(hub, agent, start.clone()).await;
+        let session = Journaled::start(hub, "chat", agent, start.clone()).await;
         let (holder, chosen) = own.unzip();
         let session = match session {
             Ok(session) => session,
@@ -57,6 +63,20 @@ impl Place {
         chat.conversation.screen.remark(&format!("  kept in {} as {id}", self.folder.display()));
         chat.conversation.screen.space();
         self.talk(chat, session, holder, interrupts).await
+    }
+
+    /// Talks in a session that the daemon has just opened.
+    pub(super) async fn in_daemon(opened: Opened, screen: Screen, save: Option<PathBuf>) -> Done {
+        let Opened { session, agent, start, journal } = opened;
+        let interrupts = Interrupts::watch()?;
+        let (target, overrides) = (Target::default(), Overrides::default());
+        let place = Self { folder: journal, target, overrides, again: Some(RESUME) };
+        let mut chat = Talk::new(None, start, screen, save);
+        let (bold, dim, name, id) = (paint::STRONG, paint::DIM, &agent.name, session.id());
+        let text = format!("{bold}{name}{bold:#} {dim}· {id} · in the daemon{dim:#}");
+        chat.conversation.screen.note("●", paint::ACT, &text);
+        chat.greet();
+        place.talk(chat, session, None, interrupts).await
     }
 
     /// Goes on with a session of the journal.
@@ -101,9 +121,13 @@ impl Place {
         drop(settings);
         let Partner::Journaled(session) = partner else { return done };
         if done.is_ok() && !session.is_closed() {
-            let folder = self.folder.to_string_lossy();
-            let command = ["trunkline", "sessions", "--journal", &folder, "attach", session.id().as_str()];
-            let how = shell_words::join(command);
+            let (folder, id) = (self.folder.to_string_lossy(), session.id());
+            let how = match self.again {
+                Some(command) => format!("{command} {id}"),
+                None => {
+                    shell_words::join(["trunkline", "sessions", "--journal", &folder, "attach", id.as_str()])
+                }
+            };
             chat.conversation.screen.remark(&match holder {
                 Some(_) => format!("the session is kept; `{how}` goes on"),
                 None => format!("the session goes on without you; `{how}` comes back"),

@@ -20,7 +20,7 @@ use crate::{
     interrupt::Interrupts,
     journal,
     jsonl::Lines,
-    partner::{Access, Journaled, Partner},
+    partner::{Access, Journaled, Partner, is_unheard},
     screen::{Detail, Screen},
 };
 
@@ -128,7 +128,7 @@ pub(super) async fn send(
                 if let Some(next) = agent.and_then(|agent| next_after(&end, agent, &[])) {
                     conversation.screen.remark(&next);
                 }
-                code_of(&end, chosen.as_ref().map(|chosen| &chosen.host))
+                code_of(&end, || chosen.as_ref().is_some_and(|chosen| is_unheard(&chosen.host)))
             }
             Outcome::Closed(None, _) if session.is_lost() => return Err(session.lost()),
             Outcome::Closed(None, _) => exit::FAILED,

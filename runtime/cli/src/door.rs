@@ -1,0 +1,148 @@
+//! The daemon as the host of a command: where one runs that does what a host in this process would do.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use clap::Args;
+use tokio::net::UnixStream;
+use trunkline_gateway::Method;
+use trunkline_host::{config::AgentConfig, protocol::SessionStart};
+
+use crate::{
+    daemon::{self, Folder, Running},
+    hub::Hub,
+    overrides::Overrides,
+    partner::Journaled,
+    target::{Target, tell},
+};
+
+/// Whether the daemon may be used.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Use {
+    /// Runs the agent in this process, though a daemon runs with the same configuration
+    #[arg(long)]
+    pub(crate) no_daemon: bool,
+}
+
+/// A daemon that has the same configuration.
+pub(crate) struct Door {
+    folder: Folder,
+    running: Running,
+    agent: AgentConfig,
+    /// The folder that its session names.
+    cwd: Option<String>,
+    notices: Vec<String>,
+}
+
+/// A session of the daemon.
+pub(crate) struct Opened {
+    pub(crate) session: Journaled,
+    /// Its agent, as configured there and here.
+    pub(crate) agent: AgentConfig,
+    /// What the session asked for.
+    pub(crate) start: SessionStart,
+    /// The daemon's journal.
+    pub(crate) journal: PathBuf,
+}
+
+/// Finds the daemon that does what a host in this process would do. `None` where there is none: the log says why one that
+/// runs does not.
+pub(crate) fn find(may: Use, target: &Target, overrides: &Overrides, config: Option<&Path>) -> Option<Door> {
+    let (folder, running) = if may.no_daemon { None } else { noted() }?;
+    told(fitting(folder, running, target, overrides, config))
+}
+
+/// Says why this process is the host.
+fn told<T>(found: Result<T, String>) -> Option<T> {
+    found.inspect_err(|why| tracing::info!("this process is the host, not the daemon: {why}")).ok()
+}
+
+/// The daemon that has noted itself, whether it still runs or not.
+fn noted() -> Option<(Folder, Running)> {
+    let folder = daemon::folder()?;
+    let running = folder.running().ok()?;
+    Some((folder, running))
+}
+
+fn fitting(
+    folder: Folder,
+    running: Running,
+    target: &Target,
+    overrides: &Overrides,
+    config: Option<&Path>,
+) -> Result<Door, String> {
+    if let Some(option) = target.of_own_host().or_else(|| overrides.of_own_host()) {
+        return Err(format!("{option} is for a host of this command's own"));
+    }
+    let effective = target.effective(config);
+    let (agent, effective, notices) = effective.ok_or("what is wrong with the configuration is said here")?;
+    if running.configuration.as_ref() != Some(&effective) {
+        return Err("its configuration is another; `trunkline reload` has it read its file again".to_owned());
+    }
+    let cwd = folder_to_name(overrides, &agent, &running)?;
+    Ok(Door { folder, running, agent, cwd, notices })
+}
+
+/// The folder that a session names, where its agent works in another one without that.
+fn folder_to_name(
+    overrides: &Overrides,
+    agent: &AgentConfig,
+    running: &Running,
+) -> Result<Option<String>, String> {
+    let of_agent = &agent.command.work_dir;
+    let own = std::env::current_dir().map_err(|error| error.to_string())?;
+    let here = overrides.cwd().map_or_else(|| own.join(of_agent), |chosen| own.join(chosen));
+    let here = here.canonicalize().map_err(|error| format!("{}: {error}", here.display()))?;
+    if running.folder.join(of_agent).canonicalize().is_ok_and(|there| there == here) {
+        return Ok(None);
+    }
+    match here.into_os_string().into_string() {
+        _ if agent.sandbox.is_some() => Err("its agent's sandbox has another folder".to_owned()),
+        // It could be silent about it, and would be waited for.
+        _ if !agent.sdk => {
+            Err("its agent works in another folder, and does not say whether it can work here".to_owned())
+        }
+        Ok(here) => Ok(Some(here)),
+        Err(_) => Err("the name of this folder is not UTF-8".to_owned()),
+    }
+}
+
+impl Door {
+    /// Opens a session, with an id that begins with `kind`. `None` where the daemon has ended or does not take it: a host
+    /// in this process does.
+    pub(crate) async fn open(self, kind: &str) -> Option<Opened> {
+        told(self.try_open(kind).await)
+    }
+
+    async fn try_open(self, kind: &str) -> Result<Opened, String> {
+        let Self { folder, running, agent, cwd, notices } = self;
+        let stream = connect(&running).await.map_err(|error| error.to_string())?;
+        let (input, output) = stream.into_split();
+        let start = SessionStart { cwd, ..SessionStart::default() };
+        let hub = Hub::new(input, output);
+        let opened = Journaled::start(hub, kind, Some(agent.id.clone()), start.clone()).await;
+        let mut session = opened.map_err(|fault| fault.text())?;
+        if start.cwd.is_some() && !session.works_there().await {
+            let id = session.id().clone();
+            session.close().await;
+            // Nothing was said in it. Where it stays it is an empty session.
+            let _ = folder.ask(Method::DELETE, &format!("/v1/sessions/{id}?remove=true")).await;
+            return Err("its agent works where the daemon was started alone".to_owned());
+        }
+        tell(&notices);
+        tracing::info!("the daemon is the host of the session {}", session.id());
+        Ok(Opened { session, agent, start, journal: folder.journal() })
+    }
+}
+
+/// Connects to the daemon itself: another host may listen in its journal's folder.
+async fn connect(running: &Running) -> io::Result<UnixStream> {
+    let stream = UnixStream::connect(&running.socket).await?;
+    let pid = stream.peer_cred()?.pid().and_then(|pid| u32::try_from(pid).ok());
+    match pid == Some(running.pid) {
+        true => Ok(stream),
+        false => Err(io::Error::other("another process listens there")),
+    }
+}

@@ -1,0 +1,326 @@
+//! `run` and `chat` where a daemon runs: the session is the daemon's if it would do the same, and what is shown is too.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::{Child, Stdio},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::{Home, Ran, gateway::Daemon, terminal::Person};
+
+/// Answers by the folder in which its session works, and ends on `crash` and `close`.
+const ADAPTER: &str = r#"
+import json, os, sys
+folders = {}
+def say(session, kind, **members):
+    print(json.dumps({"type": kind, "session_id": session, **members}), flush=True)
+for line in sys.stdin:
+    message = json.loads(line)
+    session, kind = message["session_id"], message["type"]
+    if kind == "session.start":
+        folders[session] = message.get("cwd")
+        say(session, "session.ready", protocol=1, extensions=["turns", "options"], options_applied=["cwd"])
+    elif kind == "user.input":
+        turn = message["turn_id"]
+        if message["content"] == "crash":
+            print("last words", file=sys.stderr, flush=True)
+            os._exit(7)
+        if message["content"] == "eof":
+            os.close(1)
+            sys.stdin.read()
+        say(session, "output", turn_id=turn, content=folders.get(session) or os.getcwd())
+        say(session, "turn.complete", turn_id=turn, usage={"input_tokens": 3})
+"#;
+
+/// A configuration of `ADAPTER`, which says of itself that it answers as one on the SDK does, of `echo`, and of some that do not work.
+fn config(home: &Home) -> String {
+    home.file("adapter.py", ADAPTER);
+    let args = [home.path().join("adapter.py")];
+    let own = serde_json::json!({"command": "python3", "args": args});
+    let agents = serde_json::json!([
+        {"id": "echo", "profile": "echo"},
+        {"id": "own", "sdk": true, "external": own},
+        {"id": "silent", "external": {"command": "python3", "args": args}},
+        {"id": "broken", "external": {"command": "sh", "args": ["-c", "read start; exit 5"]}},
+        {"id": "none", "external": {"command": "no-such-adapter"}},
+    ]);
+    serde_json::json!({ "agents": agents }).to_string()
+}
+
+fn home() -> Home {
+    let home = Home::new();
+    home.file("trunkline.json", &config(&home));
+    home
+}
+
+/// A command at the daemon's home. What it logs stands on stderr.
+fn at(home: &Home, arguments: &[&str]) -> std::process::Command {
+    let mut command = home.command(["-v"].iter().chain(arguments));
+    command.env("TRUNKLINE_STATE", home.path().join("state"));
+    command
+}
+
+fn runs(home: &Home, arguments: &[&str]) -> Ran {
+    Ran::of(at(home, arguments).output().unwrap())
+}
+
+/// That the daemon was the host, or why it was not.
+const DAEMONS: &str = "the daemon is the host";
+const OWN: &str = "this process is the host, not the daemon: ";
+
+/// The sessions that the daemon has, and what each does.
+fn sessions(home: &Home) -> Vec<(String, String)> {
+    let listed = home.run(["sessions", "--journal", "state/journal", "list", "--json"]);
+    let listed: Value = serde_json::from_str(&listed.must_end_with(0).stdout).unwrap();
+    let text = |one: &Value, name: &str| one[name].as_str().unwrap().to_owned();
+    let all = listed["sessions"].as_array().unwrap();
+    all.iter().map(|one| (text(one, "session_id"), text(one, "state"))).collect()
+}
+
+#[test]
+fn the_same_command_shows_the_same_with_a_daemon_and_without() {
+    let home = home();
+    let daemon = Daemon::up(&home);
+    // How long it took and where a file lies differ, and so does an agent's first word to a host that knows it.
+    let shown = |ran: &Ran| {
+        let mut lines = ran.json_lines();
+        for line in &mut lines {
+            let line = line.as_object_mut().unwrap();
+            line.remove("took_ms");
+            line.remove("file_path");
+        }
+        lines
+    };
+    let mut through = 0;
+    for (agent, prompt, code) in [
+        ("echo", "hello", 0),
+        ("echo", "/tool ls", 0),
+        ("echo", "/fail no luck", 1),
+        ("echo", "/file a.txt", 0),
+        ("echo", "/think of it", 0),
+        ("echo", "/plan a; b", 0),
+        ("echo", "/burst 3 10", 0),
+        ("own", "where", 0),
+        ("own", "crash", 1),
+        ("own", "eof", 1),
+        ("silent", "where", 0),
+        ("broken", "hello", 3),
+        ("none", "hello", 3),
+    ] {
+        for more in [&["--json"][..], &[]] {
+            let arguments = [&["run", "--agent", agent, prompt], more].concat();
+            let there = runs(&home, &arguments);
+            through += 1;
+            there.must_end_with(code).must_say(DAEMONS);
+            assert_eq!(sessions(&home).len(), through);
+            let here = runs(&home, &[&arguments[..], &["--no-daemon"]].concat());
+            here.must_end_with(code);
+            assert!(!here.stderr.contains(DAEMONS), "{}", here.stderr);
+            match more {
+                [] => assert_eq!(there.stdout, here.stdout),
+                _ => assert_eq!(shown(&there), shown(&here), "{agent} {prompt}"),
+            }
+        }
+    }
+    let all = sessions(&home);
+    assert_eq!(all.len(), through, "--no-daemon leaves none there");
+    assert!(all.iter().all(|(id, state)| id.starts_with("run-") && state == "closed"), "{all:?}");
+    daemon.down();
+    runs(&home, &["run", "hello"]).must_end_with(0);
+    assert_eq!(sessions(&home).len(), through);
+}
+
+#[test]
+fn the_folder_goes_along_where_the_agent_says_that_it_works_there() {
+    let home = home();
+    let daemon = Daemon::up(&home);
+    std::fs::create_dir(home.path().join("work")).unwrap();
+    let work = home.path().join("work").canonicalize().unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    let outside = outside.path().canonicalize().unwrap();
+    let config = home.path().join("trunkline.json");
+    let config = ["--config", config.to_str().unwrap()];
+    for (agent, said) in [
+        ("own", DAEMONS),
+        ("silent", "does not say whether it can work here"),
+        ("echo", "its agent works where the daemon was started alone"),
+    ] {
+        for folder in [&work, &outside] {
+            let arguments = [&config, &["run", "--agent", agent, "where"][..]].concat();
+            let ran = Ran::of(at(&home, &arguments).current_dir(folder).output().unwrap());
+            ran.must_end_with(0).must_say(said);
+            if agent != "echo" {
+                assert_eq!(ran.stdout.trim(), folder.to_str().unwrap());
+            }
+        }
+    }
+    let ran = runs(&home, &["run", "--agent", "own", "--cwd", "work", "where"]);
+    ran.must_end_with(0).must_say(DAEMONS);
+    assert_eq!(ran.stdout.trim(), work.to_str().unwrap());
+    // What was refused a folder has left nothing.
+    assert_eq!(sessions(&home).len(), 3);
+    daemon.down();
+}
+
+#[test]
+fn another_configuration_and_options_of_the_agent_have_a_host_of_their_own() {
+    let home = home();
+    let daemon = Daemon::up(&home);
+    let own = |arguments: &[&str], why: &str| {
+        let ran = runs(&home, &[&["run", "hello"], arguments].concat());
+        ran.must_end_with(0).must_say(&format!("{OWN}{why}"));
+        assert_eq!(ran.stdout, "hello\n");
+    };
+    for (arguments, flag) in [
+        (&["--adapter", &super::python_echo()][..], "--adapter"),
+        (&["--wire-log", "wire.log"], "--wire-log"),
+        (&["--allow", "ls"], "--allow"),
+        (&["--timeout", "1m"], "--timeout"),
+        (&["-c", "turn_timeout=1m"], "-c"),
+        (&["--env", "A=b"], "--env"),
+    ] {
+        own(arguments, &format!("{flag} is for a host"));
+    }
+    assert_eq!(sessions(&home), []);
+    // A changed file counts here at once, and there when it is read again.
+    home.file("trunkline.json", &config(&home).replace("no-such-adapter", "none-such"));
+    own(&[], "its configuration is another");
+    home.run(["reload", "--state", "state"]).must_end_with(0);
+    runs(&home, &["run", "hello"]).must_end_with(0).must_say(DAEMONS);
+    // One that is wrong is an error here, as ever.
+    home.file("trunkline.json", "{");
+    runs(&home, &["run", "hello"]).must_end_with(2).must_say("trunkline.json");
+    home.run(["reload", "--state", "state"]).must_end_with(1);
+    home.file("trunkline.json", &config(&home).replace("no-such-adapter", "none-such"));
+    runs(&home, &["run", "hello"]).must_end_with(0).must_say(DAEMONS);
+    let model = at(&home, &["run", "hello"]).env("TRUNKLINE_AGENT", "codex").output().unwrap();
+    assert!(String::from_utf8(model.stderr).unwrap().contains(OWN), "an agent that the daemon lacks");
+    daemon.down();
+}
+
+#[test]
+fn a_host_that_only_has_the_folder_is_no_daemon() {
+    let home = home();
+    let note = home.path().join("state/daemon.json");
+    let daemon = Daemon::up(&home);
+    let noted = std::fs::read(&note).unwrap();
+    daemon.down();
+    assert!(!note.exists(), "a daemon that ends forgets itself");
+    // As after `kill -9`, and then another one on the journal.
+    std::fs::write(&note, noted).unwrap();
+    runs(&home, &["run", "hello"]).must_end_with(0).must_say(OWN);
+    let mut serving = super::journal::Serving::of(&mut home.command(["serve", "--journal", "state/journal"]));
+    serving.say(&super::journal::start("s"));
+    serving.until("host.fact");
+    runs(&home, &["run", "hello"]).must_end_with(0).must_say("another process listens there");
+    serving.input = None;
+    serving.end();
+}
+
+/// A `run` whose turn has begun.
+struct Begun {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Begun {
+    fn new(home: &Home) -> Self {
+        let mut child = at(home, &["run", "--json", "/sleep 600"]).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        // The agent has said what it is, behind the turn's beginning.
+        assert!(lines.next().unwrap().unwrap().contains("session.info"));
+        Self { child, lines }
+    }
+
+    fn end(self) -> (Vec<Value>, Ran) {
+        let lines = self.lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
+        (lines, Ran::of(self.child.wait_with_output().unwrap()))
+    }
+}
+
+#[test]
+fn a_daemon_that_is_killed_ends_the_command_with_an_error() {
+    let home = home();
+    let daemon = Daemon::up(&home);
+    let begun = Begun::new(&home);
+    daemon.kill();
+    let (lines, ran) = begun.end();
+    ran.must_end_with(1).must_say("the host that has the journal has ended").must_say("sessions attach run-");
+    assert!(lines.iter().all(|line| line["type"] != "end"), "{lines:?}");
+}
+
+#[test]
+fn ctrl_c_stops_the_turn_and_the_end_of_the_terminal_closes_the_session() {
+    let home = home();
+    let daemon = Daemon::up(&home);
+    let begun = Begun::new(&home);
+    kill_process(Pid::from_child(&begun.child), Signal::INT).unwrap();
+    let (lines, ran) = begun.end();
+    ran.must_end_with(130);
+    assert_eq!(lines.last().unwrap()["status"], "stopped");
+    let begun = Begun::new(&home);
+    kill_process(Pid::from_child(&begun.child), Signal::HUP).unwrap();
+    begun.end().1.must_end_with(143);
+    // Both at once, and none of them in the other's way.
+    let two = [Begun::new(&home), Begun::new(&home)];
+    assert_eq!(sessions(&home).iter().filter(|(_, state)| state == "running").count(), 2);
+    for one in two {
+        kill_process(Pid::from_child(&one.child), Signal::INT).unwrap();
+        one.end().1.must_end_with(130);
+    }
+    let all = sessions(&home);
+    assert!(all.len() == 4 && all.iter().all(|(_, state)| state == "closed"), "{all:?}");
+    daemon.down();
+}
+
+#[test]
+fn a_file_goes_along_and_one_comes_back() {
+    let home = home();
+    let daemon = Daemon::up(&home);
+    home.file("notes.txt", "mine");
+    let ran = runs(&home, &["run", "--file", "notes.txt", "--save", "out", "/file report.txt"]);
+    ran.must_end_with(0).must_say(DAEMONS).must_say("saved as");
+    assert!(home.path().join("out/report.txt").metadata().unwrap().len() > 0);
+    runs(&home, &["run", "--file", "nothing.txt", "hello"]).must_end_with(2).must_say("nothing.txt");
+    daemon.down();
+}
+
+#[test]
+fn a_conversation_outlives_its_terminal_and_is_come_back_to() {
+    let home = home();
+    let daemon = Daemon::up(&home);
+    let state = home.path().join("state");
+    let person = |arguments: &[&str], talk: &str| {
+        let mut person =
+            Person::with(&home, arguments, talk, &[("TRUNKLINE_STATE", state.to_str().unwrap())]);
+        person.until_done().must_end_with(0);
+        person.seen
+    };
+    let seen = person(
+        &["chat"],
+        "expect(\"in the daemon\")\nexpect(\"› \")\nsend(\"first\\r\")\nexpect(\"first\")\nexpect(\"first\")\nexpect(\"› \")\nsend(\"\\x04\")\nexpect(\"goes on without you\")\ndone()\n",
+    );
+    let (id, state) = sessions(&home).pop().unwrap();
+    assert_eq!(state, "idle");
+    let again = format!("trunkline chat --resume {id}");
+    assert!(seen.contains(&again), "{seen}");
+    let sent = at(&home, &["sessions", "send", &id, "from elsewhere"]).output().unwrap();
+    assert_eq!(String::from_utf8(sent.stdout).unwrap(), "from elsewhere\n");
+    person(
+        &["chat", "--resume", &id],
+        "expect(\"› first\")\nexpect(\"› from elsewhere\")\nexpect(\"› \")\nsend(\"\\x04\")\nexpect(\"goes on without you\")\ndone()\n",
+    );
+    person(
+        &["sessions", "attach", &id],
+        "expect(\"› from elsewhere\")\nexpect(\"› \")\nsend(\"\\x04\")\nexpect(\"goes on without you\")\ndone()\n",
+    );
+    let own = at(&home, &["chat", "--no-daemon"]).output().unwrap();
+    assert!(!String::from_utf8(own.stderr).unwrap().contains(DAEMONS));
+    assert_eq!(sessions(&home).len(), 1);
+    daemon.down();
+    // Without a daemon the commands have its journal themselves.
+    let sent = at(&home, &["sessions", "send", &id, "alone"]).output().unwrap();
+    assert_eq!(String::from_utf8(sent.stdout).unwrap(), "alone\n");
+}
