@@ -315,12 +315,12 @@ export async function entries({ place }, hash) {
 }
 
 /** A new session, and the address of its page. */
-export async function fresh({ place }, title) {
+export async function fresh({ place }, title, agent = "coder") {
   if (place.world) {
-    place.world.open("coder", title, title);
+    place.world.open(agent, title, title);
     return `#/sessions/${encodeURIComponent(title)}`;
   }
-  const answer = await fetch(`${place.url}/v1/sessions`, { method: "POST", headers: { Authorization: `Bearer ${place.token}`, "Content-Type": "application/json" }, body: JSON.stringify({ options: { title } }) });
+  const answer = await fetch(`${place.url}/v1/sessions`, { method: "POST", headers: { Authorization: `Bearer ${place.token}`, "Content-Type": "application/json" }, body: JSON.stringify({ agent, options: { title } }) });
   assert.equal(answer.status, 201);
   return `#/sessions/${encodeURIComponent((await answer.json()).id)}`;
 }

@@ -60,7 +60,7 @@ export const SCRIPTS = {
     }
   },
   async work(it) {
-    const { say, turn, signal, session, pace } = it;
+    const { say, turn, signal, pace } = it;
     say({ type: "plan", turn_id: turn, entries: [{ content: "read the test", status: "completed" }, { content: "mend the parser", status: "in_progress", priority: "high" }, { content: "run the tests", status: "pending" }] });
     say({ type: "tool.start", turn_id: turn, tool_call_id: `${turn}-1`, tool: "Read", kind: "read", title: "parser.rs", input: { path: "/srv/app/src/parser.rs" } });
     await wait(pace, signal);
@@ -90,7 +90,7 @@ export const SCRIPTS = {
     say({ type: "output", turn_id: turn, channel: "stderr", content: "warning: unused variable `x`\n" });
     say({ type: "plan", turn_id: turn, entries: [{ content: "read the test", status: "completed" }, { content: "mend the parser", status: "completed" }, { content: "run the tests", status: "completed" }] });
     await SCRIPTS.image(it);
-    say({ type: "output", turn_id: turn, content: `All 214 tests pass in ${session.cwd}.` });
+    say({ type: "output", turn_id: turn, content: "All 214 tests pass." });
   },
   async image({ say, turn, session }) {
     say({ type: "file.output", turn_id: turn, file_name: "timings.png", file_mime_type: "image/png", size: PNG.length, sha256: session.file("timings.png", PNG) });

@@ -316,8 +316,9 @@ export class Fold {
     const turn = str(entry.turn_id) || this.running;
     const error = obj(entry.error);
     const data: Obj = {};
-    for (const name of ["result", "artifacts", "exit_code", "signal", "delivered", "num_turns"]) {
-      if (entry[name] !== undefined && entry[name] !== null) data[name] = entry[name];
+    for (const name of ["result", "artifacts", "exit_code", "signal", "delivered"]) {
+      // That an input was delivered is what everyone expects.
+      if (entry[name] !== undefined && entry[name] !== null && entry[name] !== "yes") data[name] = entry[name];
     }
     const provisional = entry.provisional === true;
     const end: Fresh<EndRow> = {

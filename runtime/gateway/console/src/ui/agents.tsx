@@ -77,7 +77,7 @@ function Agent({ agent, isFirst }: { agent: Obj; isFirst: boolean }): JSX.Elemen
         <h2>{visible(str(agent.name) || id)}</h2>
         {isFirst && <span class="badge">default</span>}
         <State state={str(agent.state)} />
-        {str(health.liveness) !== "" && <span class="dim">{visible(str(health.liveness))}</span>}
+        {severity !== "ok" && str(health.liveness) !== "" && <span class="dim">{visible(str(health.liveness))}</span>}
       </header>
       <p class="dim">
         {[id, str(agent.profile), list(agent.models).length > 0 ? `${list(agent.models).length} models` : ""].filter(Boolean).map(visible).join(" · ")}
@@ -86,15 +86,15 @@ function Agent({ agent, isFirst }: { agent: Obj; isFirst: boolean }): JSX.Elemen
       {str(health.verdict) !== "" && <p class={`verdict ${severity}`}>{visible(str(health.verdict))}</p>}
       <dl class="grid">{facts.map(([name, value]) => <div><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
       {counters.length > 0 && (
-        <details open={severity !== "ok"}>
+        <details open={severity === "warning" || severity === "error"}>
           <summary>counted since the start</summary>
-          <dl class="grid">{counters.map(([name, value]) => <div><dt>{visible(name.replace(/_/g, " "))}</dt><dd>{count(num(value) ?? 0)}</dd></div>)}</dl>
+          <dl class="grid">{counters.map(([name, value]) => <div><dt>{visible(name.replace(/_/g, " "))}</dt><dd>{(name.startsWith("bytes") ? bytes : count)(num(value) ?? 0)}</dd></div>)}</dl>
         </details>
       )}
       <div class="plots">
         <Plot label="turns a second" samples={samples.of(id)} value={(sample) => sample.turnRate} show={rate} />
         <Plot label="turns that run" samples={samples.of(id)} value={(sample) => sample.turns} show={count} />
-        <Plot label="first words after" samples={samples.latencies(id)} value={(turn) => turn.ms} show={duration} none="open a session to measure" />
+        <Plot label="first words after" samples={samples.latencies(id)} value={(turn) => turn.ms} show={duration} span={(turns) => `${turns} turns of sessions that you opened`} />
         <Plot label="bytes a second" samples={samples.of(id)} value={(sample) => sample.bytesIn} show={bytes} />
       </div>
       {stderr !== "" && (
@@ -111,20 +111,20 @@ const [WIDTH, HEIGHT] = [240, 44];
 
 const rate = (value: number): string => (value < 10 ? String(Math.round(value * 10) / 10) : count(value));
 
-function Plot<T extends { at: number }>(props: { label: string; samples: T[]; value: (sample: T) => number; show: (value: number) => string; none?: string }): JSX.Element {
+function Plot<T extends { at: number }>(props: { label: string; samples: T[]; value: (sample: T) => number; show: (value: number) => string; span?: (count: number) => string }): JSX.Element {
   const { label, value, show } = props;
   const most = props.samples.reduce((high, sample) => Math.max(high, value(sample)), 0);
   const last = props.samples[props.samples.length - 1];
   const line = points(props.samples, value, WIDTH, HEIGHT, most || 1);
-  const span = last && props.samples[0] ? last.at - props.samples[0].at : 0;
+  const span = props.span?.(props.samples.length) ?? duration(last && props.samples[0] ? last.at - props.samples[0].at : 0);
   return (
     <figure class="plot">
       <figcaption>
         <span>{label}</span>
         <strong>{last ? show(value(last)) : "–"}</strong>
-        <span class="dim">{!last && props.none ? props.none : `most ${show(most)} in ${duration(span)}`}</span>
+        <span class="dim">most {show(most)} in {span}</span>
       </figcaption>
-      <svg viewBox={`0 -2 ${WIDTH} ${HEIGHT + 4}`} preserveAspectRatio="none" role="img" aria-label={`${label}: now ${last ? show(value(last)) : "unknown"}, at most ${show(most)} in ${duration(span)}`}>
+      <svg viewBox={`0 -2 ${WIDTH} ${HEIGHT + 4}`} preserveAspectRatio="none" role="img" aria-label={`${label}: now ${last ? show(value(last)) : "unknown"}, at most ${show(most)} in ${span}`}>
         <path class="base" d={`M0 ${HEIGHT}H${WIDTH}`} />
         {line !== "" && <polygon points={`0,${HEIGHT} ${line} ${WIDTH},${HEIGHT}`} />}
         {line !== "" && <polyline points={line} />}

@@ -83,11 +83,11 @@ export function Sessions({ current, create }: { current: string; create: () => v
         {sessions.map((each) => (
           <li key={each.id}>
             <a href={sessionHref(each.id)} aria-current={each.id === current ? "page" : undefined} class={each.state === "closed" ? "closed" : ""}>
-              <span class="title">
+              <span class="title">{visible(each.title || each.id)}</span>
+              <time title={each.active}>
                 {each.id !== current && seen.unread(each) && <i class="unread" role="img" aria-label="unread" title="unread" />}
-                {visible(each.title || each.id)}
-              </span>
-              <time title={each.active}>{ago(each.active, now)}</time>
+                {ago(each.active, now)}
+              </time>
               <span class="under">
                 <State state={each.state} quiet={each.state === "idle"} />
                 <span class="agent">{visible(each.agent)}</span>
