@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { PROSE } from "../mock/agent.mjs";
 import { PNG } from "../mock/material.mjs";
-import { clean, ends, open, send, wholeText } from "./steps.mjs";
+import { clean, ends, open, send, until, wholeText } from "./steps.mjs";
 
 export const flows = {
   "sign-in": {
@@ -271,7 +271,7 @@ export const flows = {
       await page.waitForSelector(".plot polyline", { state: "attached" });
       // The log of what was used is written behind the turn.
       const used = async () => (await (await fetch(`${it.place.url}/v1/usage?days=7`, { headers: { Authorization: `Bearer ${it.place.token}` } })).json()).days.length;
-      for (let at = 0; at < 100 && (await used()) === 0; at += 1) await new Promise((done) => setTimeout(done, 50));
+      await until("usage of the turn", async () => (await used()) > 0);
       await page.getByRole("link", { name: "Usage" }).click();
       await page.locator(".bars rect").first().waitFor();
       await page.getByRole("button", { name: "7 days" }).click();

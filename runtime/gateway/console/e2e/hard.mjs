@@ -6,7 +6,7 @@ import { fill, run } from "../mock/agent.mjs";
 import { start } from "../mock/main.mjs";
 import { XSS } from "../mock/material.mjs";
 import { fresh } from "./basic.mjs";
-import { clean, ends, open, send, wholeText } from "./steps.mjs";
+import { clean, drawn, ends, open, send, until, wholeText } from "./steps.mjs";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 /** Elements of the page that no text may bring into it. */
@@ -72,10 +72,7 @@ export const flows = {
         Object.defineProperty(document, "hidden", { value: now, configurable: true });
         document.dispatchEvent(new Event("visibilitychange"));
       }, hidden);
-      const listeners = async (count) => {
-        for (let at = 0; at < 50 && session.listeners.size !== count; at += 1) await new Promise((done) => setTimeout(done, 20));
-        assert.equal(session.listeners.size, count);
-      };
+      const listeners = (count) => until(`${count} streams`, () => session.listeners.size === count);
       await hide(true);
       await page.clock.runFor(5_000);
       await listeners(1);
@@ -125,7 +122,7 @@ export const flows = {
       await page.getByText("word5").waitFor();
       await page.locator(".scroller").hover();
       for (let at = 0; at < 12; at += 1) await page.mouse.wheel(0, -300);
-      await page.waitForTimeout(300);
+      await drawn(page);
       const where = () => page.evaluate(() => {
         const top = document.querySelector(".scroller").getBoundingClientRect().top;
         const row = [...document.querySelectorAll(".rows > article")].find((each) => each.getBoundingClientRect().top >= top);
@@ -133,9 +130,14 @@ export const flows = {
       });
       const before = await where();
       const session = it.place.world.sessions.get("place");
-      const known = session.entries.length;
-      await page.waitForTimeout(700);
-      assert.ok(session.entries.length > known + 5, "entries come meanwhile");
+      // Entries come meanwhile, and the page has them.
+      const known = session.entries.length + 10;
+      await until("ten more entries", () => session.entries.length > known);
+      await page.getByRole("button", { name: "Wire view" }).focus();
+      await page.keyboard.press("w");
+      await page.waitForFunction((least) => parseInt(document.querySelector(".wire > header > .dim").textContent, 10) > least, known);
+      await page.keyboard.press("w");
+      await drawn(page);
       const after = await where();
       assert.equal(after[0], before[0]);
       assert.ok(Math.abs(after[1] - before[1]) <= 2, `${before[1]} to ${after[1]}`);
@@ -144,7 +146,9 @@ export const flows = {
         const scroller = document.querySelector(".scroller");
         return scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 2;
       });
-      await page.waitForTimeout(400);
+      const more = session.entries.length + 40;
+      await until("forty more entries", () => session.entries.length > more);
+      await drawn(page);
       assert.ok(await page.evaluate(() => {
         const scroller = document.querySelector(".scroller");
         return scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 40;
@@ -159,7 +163,8 @@ export const flows = {
       await send(page, "stream");
       const session = it.place.world.sessions.get("Drops");
       for (let at = 0; at < 8 && session.running !== ""; at += 1) {
-        await page.waitForTimeout(120);
+        const known = session.entries.length;
+        await until("more entries", () => session.entries.length > known + 3 || session.running === "");
         it.place.drop();
       }
       await ends(page, 1);
@@ -202,7 +207,8 @@ export const flows = {
         await page.evaluate((name) => {
           location.hash = `#/${name}`;
         }, view);
-        await page.waitForTimeout(600);
+        await page.locator({ sessions: ".list li a", agents: ".card h2", usage: ".usage td, .usage .empty" }[view]).first().waitFor();
+        await drawn(page);
         await page.evaluate(() => document.querySelectorAll("details").forEach((each) => (each.open = true)));
         assert.deepEqual(await page.evaluate(strangers), [], view);
       }
@@ -221,7 +227,8 @@ export const flows = {
       const found = [];
       let filled = false;
       for (const colorScheme of ["light", "dark"]) {
-        for (const width of [1280, 360]) {
+        // Colours are the same at each width.
+        for (const width of colorScheme === "light" ? [1280, 360] : [1280]) {
           // The policy would stop the checker, which is no part of the page.
           const { page } = await open(it, hash, { colorScheme, viewport: { width, height: 800 }, bypassCSP: true, reducedMotion: "reduce" });
           await page.waitForSelector(".composer");
@@ -235,7 +242,7 @@ export const flows = {
             await page.locator(".waiting").waitFor();
           }
           const look = async (what) => {
-            await page.waitForTimeout(150);
+            await drawn(page);
             await page.evaluate(AXE);
             const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
             for (const each of violations) if (["serious", "critical"].includes(each.impact)) found.push(`${colorScheme} ${width} ${what}: ${each.id}: ${each.nodes.slice(0, 3).map((node) => `${node.html.slice(0, 160)} ${node.any[0]?.message ?? ""}`).join(" | ")}`);
@@ -255,10 +262,11 @@ export const flows = {
           await page.keyboard.press("n");
           await look("new");
           await page.keyboard.press("Escape");
-          for (const view of ["sessions", "agents", "usage"]) {
+          for (const [view, has] of [["sessions", ".welcome, .list li a"], ["agents", ".card h2"], ["usage", ".usage td, .usage .empty"]]) {
             await page.evaluate((name) => {
               location.hash = `#/${name}`;
             }, view);
+            await page.locator(has).first().waitFor({ state: "attached" });
             await look(view);
           }
           await page.evaluate(() => sessionStorage.clear());

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { fill } from "../mock/agent.mjs";
 import { fresh } from "./basic.mjs";
-import { clean, open, send } from "./steps.mjs";
+import { clean, drawn, open, send } from "./steps.mjs";
 
 /** The longest time that the page may not answer, in milliseconds. */
 const LONGEST = 200;
@@ -14,7 +14,7 @@ const LONGEST = 200;
 async function tasks(browser, page) {
   await browser.startTracing(page, { categories: ["toplevel", "disabled-by-default-devtools.timeline", "__metadata"] });
   return async () => {
-    await page.waitForTimeout(100);
+    await drawn(page);
     const { traceEvents } = JSON.parse((await browser.stopTracing()).toString());
     const main = new Set(traceEvents.filter((event) => event.name === "thread_name" && event.args.name === "CrRendererMain").map((event) => `${event.pid} ${event.tid}`));
     const times = traceEvents.filter((event) => event.name.endsWith("RunTask") && event.tdur !== undefined && main.has(`${event.pid} ${event.tid}`)).map((event) => event.tdur);
@@ -54,8 +54,12 @@ async function veryLong(it) {
   // Through the whole of it, in leaps and page by page.
   for (const part of [0, 0.5, 0.25, 0.99, 0.01, 0.7]) {
     await page.locator(".scroller").evaluate((scroller, to) => scroller.scrollTo(0, scroller.scrollHeight * to), part);
-    await page.waitForTimeout(60);
-    assert.ok(await page.locator(".rows article").count() > 3, `rows at ${part}`);
+    // The rows that are drawn are those that are seen.
+    await page.waitForFunction(() => {
+      const box = document.querySelector(".scroller").getBoundingClientRect();
+      const seen = [...document.querySelectorAll(".rows > article")].map((row) => row.getBoundingClientRect()).filter((row) => row.bottom > box.top && row.top < box.bottom);
+      return seen.length > 3 && seen[0].top <= box.top + 20 && seen[seen.length - 1].bottom >= box.bottom - 20;
+    });
   }
   await page.locator(".scroller").focus();
   for (let at = 0; at < 15; at += 1) await page.keyboard.press("PageUp");

@@ -37,6 +37,16 @@ export async function clean(page, wrong) {
   assert.equal(await page.evaluate(() => window.pwned), undefined);
 }
 
+/** The page has drawn what it knows now. */
+export const drawn = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)))));
+
+/** Waits for what is not of a page. */
+export async function until(what, condition) {
+  for (const limit = Date.now() + 30_000; !(await condition()); await new Promise((done) => setTimeout(done, 20))) {
+    if (Date.now() > limit) throw new Error(`not within 30 s: ${what}`);
+  }
+}
+
 export async function send(page, text) {
   await page.fill("#input", text);
   await page.press("#input", "Control+Enter");
