@@ -1,0 +1,78 @@
+//! Agents of the command line.
+
+use anyhow::anyhow;
+use trunkline_host::{
+    config::{AgentConfig, Command},
+    redact,
+};
+
+use crate::fault::Fault;
+
+/// The id of the agent that `--adapter` makes.
+const AD_HOC: &str = "adapter";
+
+/// The agent of a command line.
+///
+/// # Errors
+/// When its quoting is wrong, or it is empty.
+pub(crate) fn ad_hoc(line: &str) -> Result<AgentConfig, Fault> {
+    let example = "write it as one word of your shell: --adapter 'python3 my_adapter.py --mode jsonl'";
+    let words = shell_words::split(line)
+        .map_err(|_| Fault::usage(anyhow!("a quote is not closed in --adapter {line:?}")).next(example))?;
+    let Some((program, args)) = words.split_first() else {
+        return Err(Fault::usage(anyhow!("--adapter is empty")).next(example));
+    };
+    let mut agent = AgentConfig::external(AD_HOC, Command::new(program).args(args));
+    agent.name = redact::text(line.trim()).into_owned();
+    Ok(agent)
+}
+
+/// The agent of `ID=CMD ARGS`.
+pub(super) fn beside(further: &str) -> Result<AgentConfig, Fault> {
+    match further.split_once('=') {
+        Some((id, line)) if !id.is_empty() => {
+            let mut agent = ad_hoc(line)?;
+            id.clone_into(&mut agent.id);
+            Ok(agent)
+        }
+        _ => Err(Fault::usage(anyhow!("--also {further:?} names no id"))
+            .next("write it as one word of your shell: --also b='node b.js'")),
+    }
+}
+
+/// How an agent is run, as a person would type it; secrets are hidden.
+pub(crate) fn command_line(agent: &AgentConfig) -> String {
+    if agent.command.command.is_empty() {
+        format!("trunkline adapter {}", agent.profile)
+    } else {
+        let line = shell_words::join(std::iter::once(&agent.command.command).chain(&agent.command.args));
+        redact::text(&line).into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_is_split_as_a_shell_would() {
+        let agent = ad_hoc(r#"python3 'my adapter.py' --name "a b" c\ d"#).unwrap();
+        assert_eq!(agent.command.command, "python3");
+        assert_eq!(agent.command.args, ["my adapter.py", "--name", "a b", "c d"]);
+        assert_eq!(command_line(&agent), "python3 'my adapter.py' --name 'a b' 'c d'");
+    }
+
+    #[test]
+    fn an_open_quote_and_an_empty_command_are_refused() {
+        assert!(ad_hoc("python3 'x").is_err());
+        assert!(ad_hoc("  ").is_err());
+    }
+
+    #[test]
+    fn a_further_adapter_has_an_id() {
+        let agent = beside("second='my adapter' --flag=x").unwrap();
+        assert_eq!((agent.id.as_str(), agent.command.command.as_str()), ("second", "my adapter"));
+        assert!(beside("node b.js").is_err());
+        assert!(beside("=node b.js").is_err());
+    }
+}
