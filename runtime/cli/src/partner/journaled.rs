@@ -3,40 +3,32 @@
 use std::{
     collections::{HashSet, VecDeque},
     path::Path,
-    time::{Duration, SystemTime},
+    time::SystemTime,
 };
 
 use anyhow::anyhow;
-use tokio::{sync::mpsc, time::timeout};
+use tokio::sync::mpsc;
 use trunkline_host::{
-    Event, EventKind, Permission, Question, SessionEnd, TurnNo, TurnScope,
+    TurnNo,
     protocol::{
-        AdapterBody, AdapterMessage, AttachRefusal, ClosedReason, FileInput, HostBody, HostMessage, HubBody,
-        HubMessage, InputResponse, InputResult, MessageId, PROTOCOL, PermissionResponse, RelayBody,
-        RelayMessage, RequestId, Role, SessionAttach, SessionAttached, SessionClose, SessionDetach,
-        SessionId, SessionInfo, SessionRefused, SessionStart, SessionState, SessionUpdate, Status, Stop,
-        StopReason, TurnId, UserInput,
+        AdapterBody, AdapterMessage, FileInput, HostBody, HostMessage, InputResponse, InputResult, MessageId,
+        PermissionResponse, RequestId, SessionAttached, SessionClose, SessionId, SessionInfo, SessionUpdate,
+        Status, Stop, StopReason, TurnId, UserInput,
     },
 };
 use uuid::Uuid;
 
-use super::{Heard, entries};
+use super::Heard;
 use crate::{
     fault::Fault,
-    hub::{Hub, Message, Stamp, Told},
-    paint,
-    terminal::one_line,
+    hub::{Hub, Message, Told},
 };
 
-/// The extensions that a person's session asks for.
-const EXTENSIONS: [&str; 9] =
-    ["turns", "events", "usage", "resume", "options", "questions", "flow", "control", "journal"];
+mod join;
+mod take;
 
 /// Answers of a person that wait to be written.
 const ANSWERS: usize = 64;
-
-/// How long an agent may take to say what it applies of a new session's options.
-const ANSWER: Duration = Duration::from_secs(15);
 
 /// How a session is attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,49 +85,6 @@ enum Answered {
 }
 
 impl Journaled {
-    /// Attaches to a session.
-    ///
-    /// # Errors
-    /// Why the host refuses.
-    pub(crate) async fn attach(hub: Hub, id: &SessionId, access: Access) -> Result<Self, Fault> {
-        let mut session = Self::new(hub, id.clone(), access);
-        let role = if access == Access::Whole { Role::Control } else { Role::Observe };
-        session.now = session.join(0, role).await?;
-        if access == Access::FromNow {
-            // Nothing of the first comes behind the answer to the second.
-            session.now = session.join(session.now.last_seq, Role::Control).await?;
-            session.seq = session.now.last_seq;
-        }
-        Ok(session)
-    }
-
-    /// Watches a session from behind an entry on.
-    ///
-    /// # Errors
-    /// Why the host refuses.
-    pub(crate) async fn watch(hub: Hub, id: &SessionId, after: u64) -> Result<Self, Fault> {
-        let mut session = Self::new(hub, id.clone(), Access::Observed);
-        session.now = session.join(after, Role::Observe).await?;
-        session.seq = after;
-        Ok(session)
-    }
-
-    /// Opens a session of a new id, which begins with `kind`.
-    ///
-    /// # Errors
-    /// Why the host refuses.
-    pub(crate) async fn start(
-        hub: Hub,
-        kind: &str,
-        agent: Option<String>,
-        start: SessionStart,
-    ) -> Result<Self, Fault> {
-        let mut session = Self::new(hub, new_id(kind)?, Access::Whole);
-        session.agent = agent;
-        session.open_new(start).await?;
-        Ok(session)
-    }
-
     fn new(hub: Hub, id: SessionId, access: Access) -> Self {
         Self {
             hub,
@@ -152,85 +101,6 @@ impl Journaled {
             is_heard: false,
             is_closed: false,
             is_lost: false,
-        }
-    }
-
-    /// Leaves this session, and opens one of a new id with the same agent.
-    ///
-    /// # Errors
-    /// Why the host refuses.
-    pub(crate) async fn anew(&mut self, start: SessionStart) -> Result<(), Fault> {
-        self.hub.say(&HubMessage::new(self.id.clone(), HubBody::from(SessionDetach {})));
-        self.id = new_id("chat")?;
-        (self.seq, self.now, self.is_closed) = (0, SessionAttached::default(), false);
-        self.open.clear();
-        self.held.clear();
-        self.open_new(start).await
-    }
-
-    async fn open_new(&mut self, start: SessionStart) -> Result<(), Fault> {
-        let start = SessionStart {
-            agent_id: self.agent.clone(),
-            protocol: Some(PROTOCOL),
-            extensions: Some(EXTENSIONS.map(str::to_owned).to_vec()),
-            ..start
-        };
-        self.say(None, HostBody::SessionStart(Box::new(start)));
-        // The first entry says that it is stored.
-        while self.seq == 0 {
-            let Some(told) = self.hear().await else { return Err(self.lost()) };
-            match &told.message {
-                Message::Relay(RelayMessage { body: RelayBody::SessionRefused(refused), .. }) => {
-                    return Err(self.refused(refused));
-                }
-                Message::Adapter(AdapterMessage { body: AdapterBody::SessionClosed(closed), .. })
-                    if told.stamp.seq.is_none() =>
-                {
-                    let why = closed.error.as_ref().and_then(|error| error.message.clone());
-                    let why = why.unwrap_or_else(|| "the host opened no session".to_owned());
-                    return Err(Fault::usage(anyhow!(why)));
-                }
-                _ => drop(self.take(told)),
-            }
-        }
-        // Under which name it speaks, and with which agent.
-        self.now = self.join(self.seq, Role::Control).await?;
-        Ok(())
-    }
-
-    async fn join(&mut self, after: u64, role: Role) -> Result<SessionAttached, Fault> {
-        let attach = SessionAttach {
-            after,
-            role: Some(role),
-            protocol: Some(PROTOCOL),
-            extensions: Some(EXTENSIONS.map(str::to_owned).to_vec()),
-            ..SessionAttach::default()
-        };
-        self.hub.say(&HubMessage::new(self.id.clone(), HubBody::from(attach)));
-        loop {
-            let Some(told) = self.hear().await else { return Err(self.lost()) };
-            // Entries of an attach before are of no use.
-            let Message::Relay(RelayMessage { body, .. }) = told.message else { continue };
-            match body {
-                RelayBody::SessionAttached(attached) if attached.role == Some(role) => {
-                    self.agent = Some(attached.agent_id.clone());
-                    self.is_closed = attached.state == Some(SessionState::Closed);
-                    return Ok(*attached);
-                }
-                RelayBody::SessionRefused(refused) => return Err(self.refused(&refused)),
-                _ => {}
-            }
-        }
-    }
-
-    fn refused(&self, refused: &SessionRefused) -> Fault {
-        let why = refused.message.clone().unwrap_or_else(|| "the host refuses the session".to_owned());
-        let fault = Fault::usage(anyhow!("session {:?}: {why}", self.id.as_str()));
-        match refused.reason {
-            Some(AttachRefusal::Unknown | AttachRefusal::Gone) => {
-                fault.next("list those that there are by `trunkline sessions`")
-            }
-            _ => fault,
         }
     }
 
@@ -257,31 +127,6 @@ impl Journaled {
             self.say(None, SessionClose {});
         }
         self.leave().await;
-    }
-
-    /// Waits until the agent has said that it works in the folder that a new session named. `false` where it does not,
-    /// or says nothing within 15 s.
-    ///
-    /// # Cancel safety
-    /// Loses nothing.
-    pub(crate) async fn works_there(&mut self) -> bool {
-        let hears = async {
-            while !self.is_closed {
-                let Some(told) = self.hear().await else { return false };
-                let (heard, _) = self.take(told);
-                let applied = match &heard {
-                    Heard::Event(Event { kind: EventKind::Info(info), .. }) => info.options_applied.as_ref(),
-                    _ => None,
-                };
-                let is_there = applied.is_some_and(|applied| applied.iter().any(|name| name == "cwd"));
-                self.held.push_back(heard);
-                if is_there {
-                    return true;
-                }
-            }
-            false
-        };
-        timeout(ANSWER, hears).await.unwrap_or(false)
     }
 
     /// Whether its agent has said anything.
@@ -447,158 +292,6 @@ impl Journaled {
         no
     }
 
-    /// What a line is to the person, and what it answers.
-    fn take(&mut self, told: Told) -> (Heard, Option<Answered>) {
-        let Told { message, stamp, .. } = told;
-        if let Some(seq) = stamp.seq {
-            self.seq = seq;
-        }
-        let turn = match &message {
-            Message::Adapter(message) => &message.turn_id,
-            Message::Relay(message) => &message.turn_id,
-        };
-        if self.access == Access::FromNow
-            && turn.as_ref().is_some_and(|id| self.open.iter().all(|turn| turn.id != *id))
-        {
-            // Another one's turn.
-            return (Heard::Nothing, None);
-        }
-        match message {
-            Message::Adapter(message) => self.take_adapter(message, &stamp),
-            Message::Relay(message) => self.take_relay(message, &stamp),
-        }
-    }
-
-    fn take_adapter(&mut self, message: AdapterMessage, stamp: &Stamp) -> (Heard, Option<Answered>) {
-        let AdapterMessage { turn_id, meta, body, .. } = message;
-        let at = turn_id.as_ref().and_then(|id| self.open.iter().position(|turn| turn.id == *id));
-        let scope = at.map_or(TurnScope::Outside, |at| TurnScope::Running(self.open[at].no));
-        let is_said = !matches!(body, AdapterBody::TurnComplete(_) | AdapterBody::SessionClosed(_));
-        self.is_heard |= stamp.seq.is_some() && is_said;
-        let heard = match body {
-            AdapterBody::TurnComplete(complete) => {
-                let refused = (stamp.seq.is_none()).then(|| {
-                    let why = complete.error.as_ref().and_then(|error| error.message.clone());
-                    Answered::Refused(why.unwrap_or_else(|| "the host refuses it".to_owned()))
-                });
-                let Some(turn) = at.and_then(|at| self.open.remove(at)) else {
-                    return (Heard::Nothing, refused);
-                };
-                let took = turn.began.zip(moment(stamp)).and_then(|(from, to)| to.duration_since(from).ok());
-                let end = entries::turn_end(turn.no, *complete, meta.as_ref(), took);
-                let kind = EventKind::End(Box::new(end));
-                return (Heard::Event(Event { scope, kind, meta: meta.map(Box::new) }), refused);
-            }
-            AdapterBody::PermissionRequest(request) if self.is_open(&request.request_id) => {
-                let answer = self.way();
-                let permission = Permission::elsewhere(request, move |response| answer(response.into()));
-                Heard::Event(Event { scope, kind: EventKind::Permission(permission), meta: None })
-            }
-            AdapterBody::PermissionRequest(request) => {
-                let about = request.title.or(request.description).or(request.resource).unwrap_or_default();
-                asked(&format!("{} asks for permission: {}", one_line(&request.tool), one_line(&about)))
-            }
-            AdapterBody::InputRequest(request) if self.is_open(&request.request_id) => {
-                let answer = self.way();
-                let question = Question::elsewhere(request, move |response| answer(response.into()));
-                Heard::Event(Event { scope, kind: EventKind::Question(question), meta: None })
-            }
-            AdapterBody::InputRequest(request) => asked(&one_line(&request.prompt)),
-            AdapterBody::SteerResult(result) if !result.delivered => Heard::Note {
-                mark: "✗",
-                style: paint::CARE,
-                text: format!(
-                    "not added: {}",
-                    one_line(result.reason.as_deref().unwrap_or("no reason was given"))
-                ),
-            },
-            AdapterBody::SessionClosed(closed) => {
-                self.is_closed = true;
-                let reason = closed.reason.unwrap_or(ClosedReason::Finished);
-                let end = SessionEnd { reason, error: closed.error };
-                Heard::Event(Event { scope, kind: EventKind::Closed(Box::new(end)), meta: None })
-            }
-            AdapterBody::FileOutput(file) => entries::file(scope, file),
-            AdapterBody::SessionInfo(info) => {
-                let is_answer = stamp.seq.is_none() || info.model.is_some() || info.mode.is_some();
-                let answer = is_answer.then(|| Answered::Info(info.clone()));
-                return (entries::event(scope, AdapterBody::SessionInfo(info), meta), answer);
-            }
-            AdapterBody::Error(error) if stamp.seq.is_none() => {
-                let refused = Answered::Refused(error.message.clone());
-                return (entries::event(scope, AdapterBody::Error(error), meta), Some(refused));
-            }
-            body => entries::event(scope, body, meta),
-        };
-        (heard, None)
-    }
-
-    fn take_relay(&mut self, message: RelayMessage, stamp: &Stamp) -> (Heard, Option<Answered>) {
-        let heard = match message.body {
-            RelayBody::TurnBegin(begin) => {
-                let Some(id) = message.turn_id else { return (Heard::Nothing, None) };
-                let at = match self.open.iter().position(|turn| turn.id == id) {
-                    Some(at) => at,
-                    None => {
-                        self.begin(id, false);
-                        self.open.len() - 1
-                    }
-                };
-                let turn = &mut self.open[at];
-                turn.began = moment(stamp);
-                if turn.is_own { Heard::Nothing } else { Heard::Said(begin.content) }
-            }
-            RelayBody::InputSteered(steered) => Heard::Said(steered.content),
-            RelayBody::RequestDecided(decided) => {
-                let is_own = self.answered.remove(&decided.request_id) && self.is_me(decided.by.as_deref());
-                // Without a number it is what a late answer gets.
-                if is_own || stamp.seq.is_none() { Heard::Nothing } else { entries::decided(decided) }
-            }
-            RelayBody::FileDelivered(file) => {
-                let is_own = self.is_me(file.by.as_deref());
-                let name = one_line(file.file_name.as_deref().unwrap_or("a file"));
-                return match is_own {
-                    true => (Heard::Nothing, Some(Answered::File)),
-                    false => (Heard::Note { mark: "↑", style: paint::ACT, text: name }, None),
-                };
-            }
-            RelayBody::HostFact(fact) => entries::fact(fact),
-            RelayBody::Lag(lag) => {
-                self.seq = self.seq.max(lag.to);
-                entries::lag(&lag)
-            }
-            RelayBody::InputResult(result) => return (Heard::Nothing, Some(Answered::Input(result))),
-            // A turn's end says that it was stopped.
-            RelayBody::StopRequested(_)
-            | RelayBody::SessionAttached(_)
-            | RelayBody::SessionRefused(_)
-            | RelayBody::SessionHistoryResult(_) => Heard::Nothing,
-        };
-        (heard, None)
-    }
-
-    /// Whether a request waits for this person.
-    fn is_open(&self, request: &RequestId) -> bool {
-        let is_new = self.seq > self.now.last_seq;
-        self.access != Access::Observed
-            && (is_new || self.now.requests.iter().flatten().any(|open| open == request))
-    }
-
-    fn is_me(&self, by: Option<&str>) -> bool {
-        by.is_some() && by == self.now.listener.as_deref()
-    }
-
-    /// The way of an answer to the hub.
-    fn way(&self) -> impl FnOnce(HostBody) + Send + 'static {
-        let answers = self.answers.0.clone();
-        move |answer| {
-            // One request is asked at a time, so there is room.
-            if answers.try_send(answer).is_err() {
-                tracing::warn!("an answer was not sent: the session is gone");
-            }
-        }
-    }
-
     /// Stops the turn that ran when the session was attached, and waits for its end. `None` where none runs.
     ///
     /// # Errors
@@ -635,19 +328,4 @@ impl Journaled {
             }
         }
     }
-}
-
-/// What was asked and is not for this person to answer.
-fn asked(text: &str) -> Heard {
-    Heard::Note { mark: "?", style: paint::CARE, text: text.to_owned() }
-}
-
-fn moment(stamp: &Stamp) -> Option<SystemTime> {
-    humantime::parse_rfc3339(stamp.time.as_deref()?).ok()
-}
-
-/// An id that a person can type.
-fn new_id(kind: &str) -> Result<SessionId, Fault> {
-    let id = Uuid::new_v4().simple().to_string();
-    SessionId::new(format!("{kind}-{}", &id[..8])).map_err(Fault::failed)
 }

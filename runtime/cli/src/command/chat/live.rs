@@ -5,7 +5,11 @@ use std::{path::Path, time::Duration};
 use anyhow::anyhow;
 use trunkline_host::protocol::{SessionInfo, SessionUpdate};
 
-use super::{Next, Talk, Transcript, word};
+use super::{
+    Transcript,
+    talk::{Next, Talk},
+    word,
+};
 use crate::{
     fault::Fault,
     interrupt::{Interrupt, Interrupts},
