@@ -3,10 +3,11 @@
 use std::{
     io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use clap::Args;
-use tokio::net::UnixStream;
+use tokio::{net::UnixStream, time::timeout};
 use trunkline_gateway::Method;
 use trunkline_host::{config::AgentConfig, protocol::SessionStart};
 
@@ -17,6 +18,9 @@ use crate::{
     partner::Journaled,
     target::{Target, tell},
 };
+
+/// How long the daemon may take to open a session. One that is stopped would have the command wait for ever.
+const OPENS: Duration = Duration::from_secs(10);
 
 /// Whether the daemon may be used.
 #[derive(Debug, Clone, Copy, Args)]
@@ -110,8 +114,11 @@ fn folder_to_name(
 }
 
 impl Door {
-    /// Opens a session, with an id that begins with `kind`. `None` where the daemon has ended or does not take it: a host
-    /// in this process does.
+    /// Opens a session, with an id that begins with `kind`. `None` where the daemon has ended, does not take it or does not
+    /// answer within 10 s: a host in this process does.
+    ///
+    /// # Cancel safety
+    /// The session may be there, and is left open.
     pub(crate) async fn open(self, kind: &str) -> Option<Opened> {
         told(self.try_open(kind).await)
     }
@@ -122,7 +129,8 @@ impl Door {
         let (input, output) = stream.into_split();
         let start = SessionStart { cwd, ..SessionStart::default() };
         let hub = Hub::new(input, output);
-        let opened = Journaled::start(hub, kind, Some(agent.id.clone()), start.clone()).await;
+        let opened = Journaled::start(hub, kind, Some(agent.id.clone()), start.clone());
+        let opened = timeout(OPENS, opened).await.map_err(|_| "it does not answer")?;
         let mut session = opened.map_err(|fault| fault.text())?;
         if start.cwd.is_some() && !session.works_there().await {
             let id = session.id().clone();

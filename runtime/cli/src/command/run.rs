@@ -114,7 +114,10 @@ impl Run {
             transcript: None,
         };
         let opened = match door {
-            Some(door) => door.open("run").await,
+            Some(door) => tokio::select! {
+                opened = door.open("run") => opened,
+                interrupt = interrupts.next() => return Ok(interrupt.exit_code()),
+            },
             None => None,
         };
         let (agent, start, own, mut session) = match opened {

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::Home;
@@ -66,6 +67,10 @@ impl<'a> Daemon<'a> {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
         std::mem::take(&mut self.http)
+    }
+
+    pub(super) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     pub(super) fn down(mut self) {

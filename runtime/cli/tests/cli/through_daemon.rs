@@ -1,7 +1,7 @@
 //! `run` and `chat` where a daemon runs: the session is the daemon's if it would do the same, and what is shown is too.
 
 use std::{
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Write},
     process::{Child, Stdio},
 };
 
@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use super::{Home, Ran, gateway::Daemon, terminal::Person};
 
-/// Answers by the folder in which its session works, and ends on `crash` and `close`.
+/// Answers by the folder in which its session works, ends on `crash` and `eof`, waits for a stop on `wait`, and for nothing on
+/// `wait on`.
 const ADAPTER: &str = r#"
 import json, os, sys
 folders = {}
@@ -31,7 +32,11 @@ for line in sys.stdin:
             os.close(1)
             sys.stdin.read()
         say(session, "output", turn_id=turn, content=folders.get(session) or os.getcwd())
-        say(session, "turn.complete", turn_id=turn, usage={"input_tokens": 3})
+        asked = message["content"]
+        if asked not in ("wait", "wait on"):
+            say(session, "turn.complete", turn_id=turn, usage={"input_tokens": 3})
+    elif kind == "stop" and asked == "wait":
+        say(session, "turn.complete", turn_id=turn, status="stopped")
 "#;
 
 /// A configuration of `ADAPTER`, which says of itself that it answers as one on the SDK does, of `echo`, and of some that do not work.
@@ -227,10 +232,10 @@ struct Begun {
 
 impl Begun {
     fn new(home: &Home) -> Self {
-        let mut child = at(home, &["run", "--json", "/sleep 600"]).stderr(Stdio::piped()).spawn().unwrap();
+        let run = ["run", "--json", "--agent", "own", "wait"];
+        let mut child = at(home, &run).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        // The agent has said what it is, behind the turn's beginning.
-        assert!(lines.next().unwrap().unwrap().contains("session.info"));
+        assert!(lines.by_ref().any(|line| line.unwrap().contains("\"output\"")));
         Self { child, lines }
     }
 
@@ -272,6 +277,60 @@ fn ctrl_c_stops_the_turn_and_the_end_of_the_terminal_closes_the_session() {
     }
     let all = sessions(&home);
     assert!(all.len() == 4 && all.iter().all(|(_, state)| state == "closed"), "{all:?}");
+    daemon.down();
+}
+
+#[test]
+fn a_daemon_that_does_not_answer_is_not_waited_for() {
+    let home = home();
+    let daemon = Daemon::up(&home);
+    daemon.signal(Signal::STOP);
+    runs(&home, &["run", "hello"]).must_end_with(0).must_say("it does not answer");
+    daemon.signal(Signal::CONT);
+    daemon.down();
+}
+
+#[test]
+fn a_conversation_goes_on_after_a_second_ctrl_c_and_after_its_terminal() {
+    let home = home();
+    let daemon = Daemon::up(&home);
+    let state = home.path().join("state");
+    for (leaves, code) in [
+        (
+            "send(\"\\x03\")\nexpect(\"stopping\")\nsend(\"\\x03\")\nexpect(\"goes on without you\")\ndone()\n",
+            130,
+        ),
+        (
+            "os.close(slave)\nos.close(master)\nsys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n",
+            143,
+        ),
+    ] {
+        let talk = format!("expect(\"› \")\nsend(\"wait on\\r\")\nexpect({:?})\n{leaves}", home.path());
+        let chat = ["chat", "--agent", "own"];
+        let mut person = Person::with(&home, &chat, &talk, &[("TRUNKLINE_STATE", state.to_str().unwrap())]);
+        person.until_done().must_end_with(code);
+    }
+    let all = sessions(&home);
+    assert!(all.len() == 2 && all.iter().all(|(_, state)| state == "running"), "{all:?}");
+    daemon.down();
+}
+
+#[test]
+fn a_conversation_without_a_terminal_shows_the_same() {
+    let home = home();
+    let daemon = Daemon::up(&home);
+    let talk = |more: &[&str]| {
+        let mut child = at(&home, &[&["chat"], more].concat()).stdin(Stdio::piped()).spawn().unwrap();
+        let said = "one\n/tool ls\n/usage\n/new\ntwo\n/quit\nthree\n";
+        child.stdin.take().unwrap().write_all(said.as_bytes()).unwrap();
+        let ran = Ran::of(child.wait_with_output().unwrap());
+        ran.must_end_with(0).must_say("a new conversation");
+        ran
+    };
+    let (there, here) = (talk(&[]), talk(&["--no-daemon"]));
+    there.must_say(DAEMONS).must_say("goes on without you");
+    assert_eq!(there.stdout, here.stdout);
+    assert_eq!(sessions(&home).len(), 2, "one before `/new`, and one behind it");
     daemon.down();
 }
 
