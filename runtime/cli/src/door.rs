@@ -19,7 +19,7 @@ use crate::{
     target::{Target, tell},
 };
 
-/// How long the daemon may take to open a session. One that is stopped would have the command wait for ever.
+/// How long the daemon may take to open a session. A command does not wait for one that is stopped.
 const OPENS: Duration = Duration::from_secs(10);
 
 /// Whether the daemon may be used.
