@@ -1,43 +1,59 @@
-//! What may be said over a network: one total table, of messages and scopes. A network peer is not the operator: it
-//! names no path of this machine, and sets of a session only what is harmless.
+//! What may be said over a network: one total table, of messages, scopes and agents. A network peer is not the operator:
+//! it names no path of this machine, and sets of a session only what the agent's configuration leaves to it.
 
-use std::sync::Arc;
-
+use trunkline_host::{Host, config::NetworkOptions};
 use trunkline_protocol::{
     HostBody, HostMessage, HubBody, HubMessage, PermissionResponse, SessionAttach, SessionStart,
     SessionUpdate,
 };
 use trunkline_relay::Judge;
 
-use crate::{pass::Pass, problem::Problem, token::Scope};
-
-/// The options of a session that a network peer may set.
-pub(crate) const OPTIONS: [&str; 3] = ["model", "mode", "reasoning_effort"];
+use crate::{gateway::Shared, pass::Pass, problem::Problem, token::Scope};
 
 /// Judges what the bearer of a token says.
 #[derive(Debug)]
-pub(crate) struct Table(pub(crate) Scope);
+pub(crate) struct Table {
+    scope: Scope,
+    /// Whose agents say what may be set.
+    host: Host,
+}
 
 impl Table {
     /// The table for who asks. `None`: this user may say all.
-    pub(crate) fn of(pass: &Pass) -> Option<Arc<dyn Judge>> {
+    pub(crate) fn of(pass: &Pass, host: &Host) -> Option<Self> {
         match pass {
             Pass::User => None,
-            Pass::Bearer(bearer) => Some(Arc::new(Self(bearer.token.scope))),
+            Pass::Bearer(bearer) => Some(Self { scope: bearer.token.scope, host: host.clone() }),
         }
+    }
+
+    /// What may be set of sessions of an agent, as it is configured now. Of one that is not there it is nothing.
+    fn settings(&self, agent: Option<&str>) -> Settings {
+        let listed =
+            agent.and_then(|id| self.host.agent(id)).map(|agent| agent.config.network_options.clone());
+        Settings(listed.unwrap_or_else(|| NetworkOptions::listed([])))
     }
 }
 
-/// Whether who asks may say a message.
-pub(crate) fn judge(pass: &Pass, message: &HostMessage) -> Result<(), Problem> {
-    match pass {
-        Pass::User => Ok(()),
-        Pass::Bearer(bearer) => Table(bearer.token.scope).hear_host(message).map_err(Problem::forbidden),
-    }
+/// Whether who asks may say a message. Of a session's start or update its agent is to be named.
+pub(crate) fn judge(
+    shared: &Shared,
+    pass: &Pass,
+    message: &HostMessage,
+    agent: Option<&str>,
+) -> Result<(), Problem> {
+    let judged = Table::of(pass, &shared.host).map_or(Ok(()), |table| table.hear_host(message, agent));
+    judged.map_err(Problem::forbidden)
+}
+
+/// Whether who asks may set an option of this name, whatever the protocol makes of it.
+pub(crate) fn may_set(shared: &Shared, pass: &Pass, agent: &str, name: &str) -> Result<(), Problem> {
+    let Some(table) = Table::of(pass, &shared.host) else { return Ok(()) };
+    table.settings(Some(agent)).refuse([(name, true)]).map_err(Problem::forbidden)
 }
 
 impl Judge for Table {
-    fn hear_host(&self, message: &HostMessage) -> Result<(), String> {
+    fn hear_host(&self, message: &HostMessage, agent: Option<&str>) -> Result<(), String> {
         let needed = match &message.body {
             HostBody::SessionStart(_)
             | HostBody::UserInput(_)
@@ -53,14 +69,14 @@ impl Judge for Table {
             | HostBody::SessionsList(_)
             | HostBody::AgentsList(_) => Scope::Observe,
         };
-        if self.0 < needed {
+        if self.scope < needed {
             let kind = message.body.kind();
-            let (has, needs) = (self.0.as_str(), needed.as_str());
+            let (has, needs) = (self.scope.as_str(), needed.as_str());
             return Err(format!("a token of scope {has} may not say {}: it needs {needs}", kind.as_str()));
         }
         match &message.body {
-            HostBody::SessionStart(start) => start_is_harmless(start),
-            HostBody::SessionUpdate(update) => update_is_harmless(update),
+            HostBody::SessionStart(start) => self.settings(agent).start(start),
+            HostBody::SessionUpdate(update) => self.settings(agent).update(update),
             HostBody::FileInput(_) => {
                 Err("a path of this machine is not taken from a network: give the file by PUT \
                      /v1/sessions/ID/files, and its SHA-256 with the input"
@@ -85,7 +101,8 @@ impl Judge for Table {
     fn hear_hub(&self, message: &HubMessage) -> Result<(), String> {
         match &message.body {
             HubBody::SessionAttach(SessionAttach { env, mcp_servers, .. }) => {
-                refuse([("env", env.is_some()), ("mcp_servers", mcp_servers.is_some())])
+                Settings(NetworkOptions::listed([]))
+                    .refuse([("env", env.is_some()), ("mcp_servers", mcp_servers.is_some())])
             }
             // What is seen is the visitor's alone, and an observer hears, whatever role it asks for.
             HubBody::SessionDetach(_) | HubBody::SessionHistory(_) => Ok(()),
@@ -93,98 +110,120 @@ impl Judge for Table {
     }
 }
 
-/// Each field is named: one that is added to the protocol has to be decided on here.
-fn start_is_harmless(start: &SessionStart) -> Result<(), String> {
-    let SessionStart {
-        protocol: _,
-        extensions: _,
-        max_line: _,
-        agent_id: _,
-        user_id: _,
-        task_id: _,
-        run_id: _,
-        iteration: _,
-        model: _,
-        mode: _,
-        reasoning_effort: _,
-        resume,
-        role,
-        variables,
-        cwd,
-        add_dirs,
-        exchange_dir,
-        temperature,
-        system_prompt,
-        system_prompt_mode,
-        permission_mode,
-        allowed_tools,
-        denied_tools,
-        allowed_domains,
-        max_turns,
-        max_cost_usd,
-        mcp_servers,
-        skills,
-        env,
-        extra_args,
-    } = start;
-    refuse([
-        ("resume", resume.is_some()),
-        ("role", role.is_some()),
-        ("variables", variables.is_some()),
-        ("cwd", cwd.is_some()),
-        ("add_dirs", add_dirs.is_some()),
-        ("exchange_dir", exchange_dir.is_some()),
-        ("temperature", temperature.is_some()),
-        ("system_prompt", system_prompt.is_some()),
-        ("system_prompt_mode", system_prompt_mode.is_some()),
-        ("permission_mode", permission_mode.is_some()),
-        ("allowed_tools", allowed_tools.is_some()),
-        ("denied_tools", denied_tools.is_some()),
-        ("allowed_domains", allowed_domains.is_some()),
-        ("max_turns", max_turns.is_some()),
-        ("max_cost_usd", max_cost_usd.is_some()),
-        ("mcp_servers", mcp_servers.is_some()),
-        ("skills", skills.is_some()),
-        ("env", env.is_some()),
-        ("extra_args", extra_args.is_some()),
-    ])
-}
+/// What of a session may be set. Each field is named: one that is added to the protocol has to be decided on here, and
+/// is refused unless it can be listed.
+struct Settings(NetworkOptions);
 
-fn update_is_harmless(update: &SessionUpdate) -> Result<(), String> {
-    let SessionUpdate {
-        model: _,
-        mode: _,
-        reasoning_effort: _,
-        permission_mode,
-        allowed_tools,
-        denied_tools,
-    } = update;
-    refuse([
-        ("permission_mode", permission_mode.is_some()),
-        ("allowed_tools", allowed_tools.is_some()),
-        ("denied_tools", denied_tools.is_some()),
-    ])
-}
-
-fn refuse<const N: usize>(options: [(&str, bool); N]) -> Result<(), String> {
-    match options.into_iter().find(|(_, is_set)| *is_set) {
-        Some((name, _)) => Err(forbidden_option(name)),
-        None => Ok(()),
+impl Settings {
+    fn start(&self, start: &SessionStart) -> Result<(), String> {
+        let SessionStart {
+            protocol: _,
+            extensions: _,
+            max_line: _,
+            agent_id: _,
+            user_id: _,
+            task_id: _,
+            run_id: _,
+            iteration: _,
+            model,
+            mode,
+            reasoning_effort,
+            resume,
+            role,
+            variables,
+            cwd,
+            add_dirs,
+            exchange_dir,
+            temperature,
+            system_prompt,
+            system_prompt_mode,
+            permission_mode,
+            allowed_tools,
+            denied_tools,
+            allowed_domains,
+            max_turns,
+            max_cost_usd,
+            mcp_servers,
+            skills,
+            env,
+            extra_args,
+        } = start;
+        self.refuse([
+            ("model", model.is_some()),
+            ("mode", mode.is_some()),
+            ("reasoning_effort", reasoning_effort.is_some()),
+            ("resume", resume.is_some()),
+            ("role", role.is_some()),
+            ("variables", variables.is_some()),
+            ("cwd", cwd.is_some()),
+            ("add_dirs", add_dirs.is_some()),
+            ("exchange_dir", exchange_dir.is_some()),
+            ("temperature", temperature.is_some()),
+            ("system_prompt", system_prompt.is_some()),
+            ("system_prompt_mode", system_prompt_mode.is_some()),
+            ("permission_mode", permission_mode.is_some()),
+            ("allowed_tools", allowed_tools.is_some()),
+            ("denied_tools", denied_tools.is_some()),
+            ("allowed_domains", allowed_domains.is_some()),
+            ("max_turns", max_turns.is_some()),
+            ("max_cost_usd", max_cost_usd.is_some()),
+            ("mcp_servers", mcp_servers.is_some()),
+            ("skills", skills.is_some()),
+            ("env", env.is_some()),
+            ("extra_args", extra_args.is_some()),
+        ])
     }
-}
 
-pub(crate) fn forbidden_option(name: &str) -> String {
-    format!("{name} may not be set from a network; {} and title may", OPTIONS.join(", "))
+    fn update(&self, update: &SessionUpdate) -> Result<(), String> {
+        let SessionUpdate { model, mode, reasoning_effort, permission_mode, allowed_tools, denied_tools } =
+            update;
+        self.refuse([
+            ("model", model.is_some()),
+            ("mode", mode.is_some()),
+            ("reasoning_effort", reasoning_effort.is_some()),
+            ("permission_mode", permission_mode.is_some()),
+            ("allowed_tools", allowed_tools.is_some()),
+            ("denied_tools", denied_tools.is_some()),
+        ])
+    }
+
+    /// Refuses the first that is set and not listed, by its name.
+    fn refuse<const N: usize>(&self, options: [(&str, bool); N]) -> Result<(), String> {
+        let Some((name, _)) = options.into_iter().find(|(name, is_set)| *is_set && !self.0.has(name)) else {
+            return Ok(());
+        };
+        let listed: Vec<_> = self.0.names().collect();
+        Err(match listed.split_last() {
+            None => format!("{name} may not be set from a network"),
+            Some((last, [])) => format!("{name} may not be set from a network; {last} may"),
+            Some((last, others)) => {
+                format!("{name} may not be set from a network; {} and {last} may", others.join(", "))
+            }
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use trunkline_host::config::{AgentConfig, NetworkOption};
+
     use super::*;
 
+    /// Agents that leave to a network what they do without a word, nothing, and all that can be listed.
+    fn table(scope: Scope) -> Table {
+        let mut host = Host::builder().agent(AgentConfig::external("usual", "none"));
+        for (id, options) in [("strict", &[][..]), ("open", &NetworkOption::ALL)] {
+            let mut agent = AgentConfig::external(id, "none");
+            agent.network_options = NetworkOptions::listed(options.iter().copied());
+            host = host.agent(agent);
+        }
+        Table { scope, host: host.build().unwrap() }
+    }
+
     fn says(scope: Scope, line: &str) -> Result<(), String> {
-        let table = Table(scope);
+        let table = table(scope);
         match HostMessage::parse(line) {
-            Ok(message) => table.hear_host(&message),
+            Ok(message) => table.hear_host(&message, Some("usual")),
             Err(_) => table.hear_hub(&HubMessage::parse(line).unwrap()),
         }
     }
@@ -245,6 +284,61 @@ mod tests {
                     Err(why) => {
                         assert!(!refused.is_empty() && why.contains(refused), "{scope:?} {line}: {why}")
                     }
+                }
+            }
+        }
+    }
+
+    /// Every option of a session, with what each agent leaves to a network. What none does can be listed nowhere.
+    #[tokio::test]
+    async fn what_may_be_set_differs_between_agents_and_some_is_never() {
+        let table = table(Scope::Control);
+        let start = |name: &str, value: &str| {
+            format!(r#"{{"type":"session.start","session_id":"s","{name}":{value}}}"#)
+        };
+        for (name, value, usual, open) in [
+            ("model", r#""m""#, true, true),
+            ("mode", r#""m""#, true, true),
+            ("reasoning_effort", r#""m""#, true, true),
+            ("permission_mode", r#""m""#, false, true),
+            ("temperature", "1", false, true),
+            ("system_prompt", r#""m""#, false, true),
+            ("system_prompt_mode", r#""append""#, false, true),
+            ("denied_tools", "[]", false, true),
+            ("allowed_domains", "[]", false, true),
+            ("max_turns", "1", false, true),
+            ("max_cost_usd", "1", false, true),
+            ("resume", "{}", false, false),
+            ("role", r#""m""#, false, false),
+            ("variables", "{}", false, false),
+            ("cwd", r#""/""#, false, false),
+            ("add_dirs", "[]", false, false),
+            ("exchange_dir", r#""/""#, false, false),
+            ("allowed_tools", "[]", false, false),
+            ("mcp_servers", "[]", false, false),
+            ("skills", "[]", false, false),
+            ("env", "{}", false, false),
+            ("extra_args", "[]", false, false),
+        ] {
+            for (agent, may) in [
+                (Some("usual"), usual),
+                (Some("open"), open),
+                (Some("strict"), false),
+                (None, false),
+                (Some("gone"), false),
+            ] {
+                for kind in ["session.start", "session.update"] {
+                    let line = start(name, value).replace("session.start", kind);
+                    let message = HostMessage::parse(&line).unwrap();
+                    let is_there = message.to_line().len()
+                        > HostMessage::parse(&start("x", "1").replace("session.start", kind))
+                            .unwrap()
+                            .to_line()
+                            .len();
+                    assert!(is_there || kind == "session.update", "{line}");
+                    let said = table.hear_host(&message, agent);
+                    assert_eq!(said.is_ok(), may || !is_there, "{agent:?} {line} {said:?}");
+                    assert!(said.is_ok() || said.unwrap_err().starts_with(&format!("{name} may not be set")));
                 }
             }
         }

@@ -83,6 +83,8 @@ pub(crate) struct Gone {
 /// The way to a session's task.
 struct Link {
     key: Key,
+    /// Where the hub may not say all: what it may differs between agents.
+    agent: Option<Box<str>>,
     agreed: Extensions,
     /// Boxed, since the channel of an idle session keeps room for many.
     inbox: mpsc::Sender<Box<HostMessage>>,
@@ -167,10 +169,29 @@ impl Dispatch {
                 return tracing::debug!("a line of the hub was not a message");
             }
         };
-        match self.options.judge.as_ref().map_or(Ok(()), |judge| judge.hear_host(&message)) {
+        match self.judge(&message).await {
             Ok(()) => self.handle(message).await,
             Err(why) => self.forbid(message, why),
         }
+    }
+
+    /// Whether the hub may say a message.
+    async fn judge(&self, message: &HostMessage) -> Result<(), String> {
+        let Some(judge) = &self.options.judge else { return Ok(()) };
+        let agent = match &message.body {
+            HostBody::SessionStart(start) => start.agent_id.clone().or_else(|| self.host.default_agent()),
+            HostBody::SessionUpdate(_) => {
+                match self.journaled.as_ref().filter(|own| own.has(&message.session_id)) {
+                    Some(journaled) => journaled.agent(&message.session_id).await,
+                    None => self
+                        .links
+                        .get(&message.session_id)
+                        .and_then(|link| link.agent.as_deref().map(str::to_owned)),
+                }
+            }
+            _ => None,
+        };
+        judge.hear_host(message, agent.as_deref())
     }
 
     /// Answers what the hub may not say: by the end of what it would have begun, else by an `error`.
@@ -327,7 +348,8 @@ impl Dispatch {
             })
         };
         let (inbox, messages) = mpsc::channel(INBOX);
-        let link = Link { key: outlet.key(), agreed, inbox, gate: outlet.gate() };
+        let told = self.options.judge.is_some().then(|| agent.into_boxed_str());
+        let link = Link { key: outlet.key(), agent: told, agreed, inbox, gate: outlet.gate() };
         let key = link.key;
         self.links.insert(id.clone(), link);
         let common = self.common.clone();

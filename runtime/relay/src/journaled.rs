@@ -76,6 +76,11 @@ impl Journaled {
         self.links.get(id).is_some_and(|link| !link.inbox.is_closed())
     }
 
+    /// The agent of a session.
+    pub(crate) async fn agent(&self, id: &SessionId) -> Option<String> {
+        self.sessions.agent(id).await
+    }
+
     /// Opens a new session: the hub has `ready`, a line, before its first entry.
     ///
     /// # Errors

@@ -7,11 +7,12 @@ use trunkline_sessions::Sessions;
 
 /// Decides what a hub may say, before the relay takes it.
 pub trait Judge: fmt::Debug + Send + Sync {
-    /// Whether a message to an adapter, or to the relay as one, may be said.
+    /// Whether a message to an adapter, or to the relay as one, may be said. `agent` is that of a
+    /// `session.start` and a `session.update`, where the relay knows it: what may be set differs between agents.
     ///
     /// # Errors
     /// Why not, for the hub to read.
-    fn hear_host(&self, message: &HostMessage) -> Result<(), String>;
+    fn hear_host(&self, message: &HostMessage, agent: Option<&str>) -> Result<(), String>;
 
     /// Whether a message to a relay with a journal may be said.
     ///

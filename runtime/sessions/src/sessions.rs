@@ -431,6 +431,14 @@ impl Sessions {
         self.load(new).ok_or_else(|| ends::refused(AttachRefusal::ReadOnly, "the host ends"))
     }
 
+    /// The agent of a session, which is loaded where it is not in memory. `None` where there is none for who asks.
+    ///
+    /// # Cancel safety
+    /// It changes nothing.
+    pub async fn agent(&self, id: &SessionId) -> Option<String> {
+        Some(self.handle(id).await.ok()?.origin.agent.clone())
+    }
+
     fn in_memory(&self, id: &SessionId) -> Option<Handle> {
         let registry = self.shared.registry();
         registry.live.get(id).filter(|handle| !handle.commands.is_closed()).cloned()

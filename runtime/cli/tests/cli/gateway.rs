@@ -16,6 +16,7 @@ use super::Home;
 mod contract;
 mod life;
 mod may;
+mod network;
 mod pipe;
 mod sessions;
 

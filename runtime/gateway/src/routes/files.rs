@@ -50,7 +50,7 @@ pub(super) async fn take(
     request: Request,
 ) -> Answer<Response> {
     // Who may not say an input has no use for a file.
-    judge(&pass, &HostMessage::new(id.clone(), HostBody::UserInput(UserInput::default())))?;
+    judge(&shared, &pass, &HostMessage::new(id.clone(), HostBody::UserInput(UserInput::default())), None)?;
     drop(One::join(&shared.sessions_for(&pass), &id).await?);
     let name = label.name.map(|name| base_name(&name));
     let for_inbox = shared.clone();

@@ -79,7 +79,7 @@ pub(super) async fn take(
     let steer = turn_id(given.steer)?;
     let mode = steer.as_ref().map(|_| InputMode::Steer);
     let input = UserInput { content: given.content, message_id: Some(message_id.clone()), mode };
-    judge(&pass, &HostMessage::new(id.clone(), HostBody::UserInput(input.clone())))?;
+    judge(&shared, &pass, &HostMessage::new(id.clone(), HostBody::UserInput(input.clone())), None)?;
     shared.takes_work()?;
     let sessions = shared.sessions_for(&pass);
     let mut one = One::join(&sessions, &id).await?;

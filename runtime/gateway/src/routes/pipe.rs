@@ -67,8 +67,8 @@ async fn serve(mut socket: WebSocket, shared: Arc<Shared>, pass: Option<Pass>) {
         return close(socket, close_code::AGAIN, "the token has too many streams open").await;
     };
     let options = RelayOptions::default().sessions(shared.sessions_for(&pass));
-    let options = match Table::of(&pass) {
-        Some(table) => options.judged(table),
+    let options = match Table::of(&pass, &shared.host) {
+        Some(table) => options.judged(Arc::new(table)),
         None => options.of_user(),
     };
     let (mut to_relay, relay_in) = tokio::io::duplex(ROOM);

@@ -9,11 +9,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use trunkline_protocol::{HostBody, HostMessage, RelayBody, SessionId, Stop};
 
-use super::{Asks, Gate, Json, Named, part, turn_id};
+use super::{Asks, Gate, Json, Named, part, sessions::all_read, turn_id};
 use crate::{
-    judge::judge,
+    judge::{judge, may_set},
     one::{Line, One},
-    pass::Pass,
     problem::{Answer, Problem},
 };
 
@@ -31,7 +30,7 @@ pub(super) async fn stop(
 ) -> Answer<StatusCode> {
     let turn = turn_id(which.turn_id)?;
     let body: HostBody = Stop::default().into();
-    judge(&pass, &HostMessage::new(id.clone(), body.clone()))?;
+    judge(&shared, &pass, &HostMessage::new(id.clone(), body.clone()), None)?;
     let one = One::join(&shared.sessions_for(&pass), &id).await?;
     let open: Vec<_> = one.attached.turn_id.iter().chain(one.attached.queued.iter().flatten()).collect();
     match &turn {
@@ -66,7 +65,8 @@ pub(super) async fn answer(
         }
     };
     members.insert("request_id".to_owned(), json!(request));
-    let message = message(&pass, &id, kind, members)?;
+    let message = message(&id, kind, members)?;
+    judge(&shared, &pass, &message, None)?;
     let mut one = One::join(&shared.sessions_for(&pass), &id).await?;
     let (own, request) = (one.name().map(str::to_owned), request.as_str());
     one.say(None, message.body).await?;
@@ -100,18 +100,20 @@ pub(super) async fn update(
     Named(id): Named,
     Json(settings): Json<Settings>,
 ) -> Answer<StatusCode> {
-    let message = message(&pass, &id, "session.update", settings.options)?;
     let one = One::join(&shared.sessions_for(&pass), &id).await?;
+    let agent = &one.attached.agent_id;
+    settings.options.keys().try_for_each(|name| may_set(&shared, &pass, agent, name))?;
+    let message = message(&id, "session.update", settings.options.clone())?;
+    judge(&shared, &pass, &message, Some(agent))?;
+    all_read(&settings.options, &message)?;
     one.say(None, message.body).await?;
     Ok(StatusCode::ACCEPTED)
 }
 
-/// The message of these members, if who asks may say it.
-fn message(pass: &Pass, id: &SessionId, kind: &str, mut members: Map<String, Value>) -> Answer<HostMessage> {
+/// The message of these members.
+fn message(id: &SessionId, kind: &str, mut members: Map<String, Value>) -> Answer<HostMessage> {
     members.insert("type".to_owned(), json!(kind));
     members.insert("session_id".to_owned(), json!(id));
     let message = HostMessage::parse(&Value::Object(members).to_string());
-    let message = message.map_err(|error| Problem::unprocessable(error.to_string()))?;
-    judge(pass, &message)?;
-    Ok(message)
+    message.map_err(|error| Problem::unprocessable(error.to_string()))
 }

@@ -19,7 +19,8 @@ use trunkline_sessions::{Heard, RemoveError};
 
 use super::{Asks, Gate, Json, Named, Query};
 use crate::{
-    judge::{OPTIONS, forbidden_option, judge},
+    gateway::Shared,
+    judge::{judge, may_set},
     one::{Line, One},
     pass::Pass,
     problem::{Answer, Problem},
@@ -54,21 +55,22 @@ pub(super) async fn open(
         default.or_else(|| ids.into_iter().find(|id| pass.may_have(id)))
     };
     let agent = new.agent.or_else(own).ok_or_else(|| Problem::forbidden("the token is for no agent"))?;
+    if !pass.may_have(&agent) {
+        return Err(Problem::forbidden(format!("the token is not for the agent {agent}")));
+    }
     let mut options = new.options;
+    options.keys().try_for_each(|name| may_set(&shared, &pass, &agent, name))?;
     let title = match options.remove("title") {
         None => None,
         Some(Value::String(title)) => Some(title),
         Some(_) => return Err(Problem::unprocessable("title is a text")),
     };
-    let message = start_of(&pass, &options)?;
+    let message = start_of(&shared, &pass, &agent, &options)?;
     let id = uuid::Uuid::new_v4().simple().to_string();
     let id = SessionId::new(id).map_err(|error| Problem::failed(error.to_string()))?;
     let HostBody::SessionStart(start) = message.body else {
         return Err(Problem::unprocessable("type may not be set"));
     };
-    if !pass.may_have(&agent) {
-        return Err(Problem::forbidden(format!("the token is not for the agent {agent}")));
-    }
     let mut listener = shared.sessions_for(&pass).start(&id, &agent, *start, None, title.as_deref())?;
     let stored = tokio::time::timeout(STORED, listener.next(&mut Vec::new())).await;
     if !matches!(stored, Ok(Ok(Heard::Lines))) {
@@ -82,26 +84,29 @@ pub(super) async fn open(
     Ok(response)
 }
 
-/// The `session.start` of a new session's options. A network peer sets few; which may not be set is said by name.
-fn start_of(pass: &Pass, options: &Map<String, Value>) -> Answer<HostMessage> {
-    if matches!(pass, Pass::Bearer(_))
-        && let Some(name) = options.keys().find(|name| !OPTIONS.contains(&name.as_str()))
-    {
-        return Err(Problem::forbidden(forbidden_option(name)));
-    }
-    // As the protocol reads it, which is lenient with what it does not know.
+/// The `session.start` of a new session's options.
+fn start_of(shared: &Shared, pass: &Pass, agent: &str, options: &Map<String, Value>) -> Answer<HostMessage> {
     let mut line = json!({ "type": "session.start", "session_id": "new" });
     for (name, value) in options {
-        let is_text = OPTIONS.contains(&name.as_str());
-        if is_text && !value.is_string() {
-            return Err(Problem::unprocessable(format!("{name} is a text")));
-        }
         line[name] = value.clone();
     }
     let message = HostMessage::parse(&line.to_string());
     let message = message.map_err(|error| Problem::unprocessable(format!("the options: {error}")))?;
-    judge(pass, &message)?;
+    all_read(options, &message)?;
+    judge(shared, pass, &message, Some(agent))?;
     Ok(message)
+}
+
+/// Refuses options that the protocol, which is lenient, has not read: a restriction that is not there restricts nothing.
+pub(super) fn all_read(options: &Map<String, Value>, message: &HostMessage) -> Answer<()> {
+    let read: Map<String, Value> = serde_json::from_slice(&message.to_line()).unwrap_or_default();
+    let is_lost = |(name, value): &(&String, &Value)| !value.is_null() && !read.contains_key(*name);
+    match options.iter().find(is_lost) {
+        Some((name, _)) => {
+            Err(Problem::unprocessable(format!("{name} is not an option, or has another type")))
+        }
+        None => Ok(()),
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -207,7 +212,7 @@ pub(super) async fn close(
     let sessions = shared.sessions_for(&pass);
     let mut one = One::join(&sessions, &id).await?;
     let close: HostBody = SessionClose::default().into();
-    judge(&pass, &HostMessage::new(id.clone(), close.clone()))?;
+    judge(&shared, &pass, &HostMessage::new(id.clone(), close.clone()), None)?;
     if one.attached.state != Some(SessionState::Closed) {
         one.say(None, close).await?;
         let closed = |line: &Line, _: &str| match line {

@@ -11,6 +11,7 @@ use trunkline_sandbox::Sandbox;
 
 use super::env_value::EnvValue;
 use super::limits::{Limits, Restart, Timeouts};
+use super::network_options::NetworkOptions;
 use super::profile::Profile;
 use super::session_may::SessionMay;
 use crate::policy::Policy;
@@ -80,6 +81,8 @@ pub struct AgentConfig {
     pub unenforced: Unenforced,
     /// The options that a session may set beyond what is harmless ([ext.7]).
     pub session_may: SessionMay,
+    /// The options that a client over a network may set, within what any session may.
+    pub network_options: NetworkOptions,
     /// True if the program is built on the SDK and so answers `--describe` and `--diagnose` ([ext.8]).
     pub sdk: bool,
 }
@@ -165,6 +168,7 @@ impl AgentConfig {
             allowed_domains: None,
             unenforced: Unenforced::default(),
             session_may: SessionMay::NONE,
+            network_options: NetworkOptions::default(),
             sdk: false,
         }
     }
@@ -231,6 +235,7 @@ impl fmt::Debug for AgentConfig {
             .field("sandbox", &self.sandbox)
             .field("permission", &self.permission)
             .field("session_may", &self.session_may)
+            .field("network_options", &self.network_options)
             .field("timeouts", &self.timeouts)
             .field("limits", &self.limits)
             .finish_non_exhaustive()

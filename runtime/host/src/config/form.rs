@@ -20,6 +20,7 @@ use trunkline_wirelog::Content;
 use super::agent::{OnAdapterExit, Unenforced};
 use super::keys::{NetworkKeys, PlaceKeys, SandboxKeys};
 use super::limits::JournalSync;
+use super::network_options::NetworkOption;
 use super::quantity::{duration_of_seconds, parse_duration, parse_size, shown};
 use super::read::{kind, nearest_or_all};
 use super::session_may::SessionMay;
@@ -113,6 +114,9 @@ const SIZE: &str = "a number of bytes or a string such as \"16MiB\"";
 const COUNT: &str = "a whole number";
 
 leaves! {
+    /// An option that a client over a network may set.
+    OverNetwork: NetworkOption = "a string", { "enum": (NetworkOption::ALL.map(NetworkOption::name)) },
+        |value| value.as_str().map(NetworkOption::from_name);
     Flag: bool = "a boolean", { "type": "boolean" }, |value| value.as_bool().map(Ok);
     /// Anything at all.
     Any: Value = "any value", {}, |value| Some(Ok(value.clone()));

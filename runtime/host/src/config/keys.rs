@@ -9,9 +9,9 @@ use super::agent::{AgentConfig, Command};
 use super::form::{
     Allowed, AmurgMode, Any, AnyObject, As, BackendWord, Bytes, BytesLimit, BytesOrNone, ContainmentWord,
     ContentWord, Count, CountOrNone, ExitWord, Extension, Failures, Filled, Flag, Id, Line, List, Location,
-    LoopWord, Memory, Options, Part, Positive, Processes, Reach, Reachable, RequiredWord, SandboxOrNone,
-    Sessions, SomeMemory, Standby, SyncWord, Text, UnenforcedWord, UnmatchedWord, User, Variable, Variables,
-    Wait, WaitLimit,
+    LoopWord, Memory, Options, OverNetwork, Part, Positive, Processes, Reach, Reachable, RequiredWord,
+    SandboxOrNone, Sessions, SomeMemory, Standby, SyncWord, Text, UnenforcedWord, UnmatchedWord, User,
+    Variable, Variables, Wait, WaitLimit,
 };
 use super::limits::Restart;
 use super::read::place;
@@ -217,6 +217,8 @@ keys! {
         unenforced: UnenforcedWord => unenforced,
         /// What a session may set beyond what is harmless: a list of options, or `all`.
         session_may: Options => session_may,
+        /// What a client over a network may set of a session, of what any session may.
+        network_options: List<OverNetwork> => network_options,
         /// The older name of `session_may`: all or nothing.
         allow_session_override: Flag,
         /// Whether the program answers `--describe` and `--diagnose`.

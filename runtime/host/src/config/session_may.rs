@@ -22,15 +22,15 @@ pub enum SessionMay {
 
 /// Makes the type of one table: each option with its name, which is that of the field.
 macro_rules! options {
-    ($($(#[$doc:meta])* $Option:ident = $name:literal,)+) => {
-        /// An option of `session.start` and `session.update` that can widen what an agent's configuration says.
+    ($(#[$about:meta])* $Enum:ident { $($(#[$doc:meta])* $Option:ident = $name:literal,)+ }) => {
+        $(#[$about])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
-        pub enum SessionOption {
+        pub enum $Enum {
             $($(#[$doc])* $Option,)+
         }
 
-        impl SessionOption {
+        impl $Enum {
             /// Every such option.
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$Option),+];
 
@@ -44,7 +44,11 @@ macro_rules! options {
     };
 }
 
+pub(super) use options;
+
 options! {
+    /// An option of `session.start` and `session.update` that can widen what an agent's configuration says.
+    SessionOption {
     /// `cwd`, outside `work_dir` and `allowed_dirs`.
     Cwd = "cwd",
     /// `add_dirs`, outside them.
@@ -65,6 +69,7 @@ options! {
     Env = "env",
     /// `extra_args`: arguments of the agent's command.
     ExtraArgs = "extra_args",
+    }
 }
 
 /// The fields of the `options` extension that every session may set.

@@ -126,7 +126,8 @@ fn every_key_of_an_agent_applies() {
            "restart": {"base": "1s", "cap": "1m", "failures": 2, "window": "5m", "retry": "10s"},
            "file_roots": ["/data", "out"], "allowed_dirs": ["/w"], "allowed_domains": ["example.com"],
            "sandbox": {"backend": "bubblewrap"},
-           "unenforced": "allow", "session_may": ["env", "mcp_servers", "model"], "sdk": true"#,
+           "unenforced": "allow", "session_may": ["env", "mcp_servers", "model"], "network_options": ["title"],
+           "sdk": true"#,
     );
     let seconds = Duration::from_secs;
     let mut expected = AgentConfig::external("a", "x");
@@ -173,6 +174,7 @@ fn every_key_of_an_agent_applies() {
     expected.sandbox = Some(sandbox);
     expected.unenforced = Unenforced::Allow;
     expected.session_may = SessionMay::listed([SessionOption::Env, SessionOption::McpServers]);
+    expected.network_options = NetworkOptions::listed([NetworkOption::Title]);
     expected.sdk = true;
     assert_eq!(read, expected);
 }
@@ -591,6 +593,32 @@ fn what_a_session_may_set_is_a_list_or_all() {
     ] {
         let error = agent_error(more);
         assert!(error.contains(why), "{more}: {error}");
+    }
+}
+
+#[test]
+fn what_a_network_may_set_is_a_list_that_names_nothing_of_this_machine() {
+    let listed = |more: &str| agent(&format!(r#""profile": "external"{more}"#)).network_options;
+    let default = listed("");
+    assert_eq!(default.names().collect::<Vec<_>>(), ["model", "mode", "reasoning_effort", "title"]);
+    assert_eq!(listed(r#", "network_options": []"#), NetworkOptions::listed([]), "narrower, too");
+    let two = NetworkOptions::listed([NetworkOption::DeniedTools, NetworkOption::Model]);
+    assert_eq!(listed(r#", "network_options": ["model", "denied_tools"]"#), two);
+    assert!(two.has("model") && !two.has("mode") && !two.has("env"));
+    for (more, why) in [
+        (r#""network_options": ["modle"]"#, "did you mean `model`?"),
+        (r#""network_options": ["model", "evn"]"#, "`evn` is no option that a network may set; "),
+        (r#""network_options": "all""#, "network_options"),
+    ] {
+        let error = agent_error(more);
+        assert!(error.contains(why), "{more}: {error}");
+    }
+    // What a host takes of its own hub is more.
+    for never in
+        SessionOption::ALL.map(SessionOption::name).into_iter().chain(["resume", "variables", "exchange_dir"])
+    {
+        let read = NetworkOption::ALL.into_iter().any(|option| option.name() == never);
+        assert_eq!(read, ["mode", "permission_mode", "allowed_domains"].contains(&never), "{never}");
     }
 }
 

@@ -14,11 +14,12 @@ use crate::{
 struct Few;
 
 impl Judge for Few {
-    fn hear_host(&self, message: &HostMessage) -> Result<(), String> {
+    fn hear_host(&self, message: &HostMessage, agent: Option<&str>) -> Result<(), String> {
         match &message.body {
             HostBody::SessionStart(start) if start.model.is_none() => Ok(()),
             HostBody::UserInput(input) if input.content != "forbidden" => Ok(()),
             HostBody::Ping(_) => Ok(()),
+            HostBody::SessionUpdate(update) if update.model.as_deref() == agent => Ok(()),
             other => Err(format!("{} may not be said", other.kind().as_str())),
         }
     }
@@ -61,6 +62,22 @@ async fn what_a_hub_may_not_say_is_answered_and_reaches_no_session() {
     // What it may say goes on, and the agent has heard nothing of the rest.
     world.hub.input("s", "two", "allowed").await;
     assert_eq!(adapter.expect("user.input").await["content"], "allowed");
+
+    // What may be set differs between agents: the judge knows which it is, in a session of the journal and in another.
+    let extensions = ["options", "events"];
+    let start =
+        json!({"type": "session.start", "session_id": "plain", "protocol": 1, "extensions": extensions});
+    world.hub.say(start).await;
+    world.hub.until("session.ready").await;
+    for session in ["s", "plain"] {
+        world.hub.say(json!({"type": "session.update", "session_id": session, "model": "another"})).await;
+        let error = world.hub.until("error").await;
+        assert_eq!(
+            (&error["session_id"], &error["category"]),
+            (&json!(session), &json!("permission_denied"))
+        );
+        world.hub.say(json!({"type": "session.update", "session_id": session, "model": "scripted"})).await;
+    }
     let report = world.end().await;
-    assert_eq!(report.counters.forbidden, 4);
+    assert_eq!(report.counters.forbidden, 6);
 }

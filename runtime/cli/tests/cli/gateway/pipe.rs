@@ -8,14 +8,14 @@ use tungstenite::{Error, Message, WebSocket, client, client::IntoClientRequest};
 use super::{super::Home, Client, Daemon, SILENT};
 
 /// A hub at the other end of a WebSocket.
-struct Hub {
+pub(super) struct Hub {
     socket: WebSocket<TcpStream>,
     /// Lines that came with others in one message.
     lines: Vec<String>,
 }
 
 impl Hub {
-    fn of(client: &Client) -> Self {
+    pub(super) fn of(client: &Client) -> Self {
         let stream = TcpStream::connect(&client.http).unwrap();
         stream.set_read_timeout(Some(SILENT)).unwrap();
         let mut request = format!("ws://{}/v1/pipe", client.http).into_client_request().unwrap();
@@ -26,12 +26,12 @@ impl Hub {
         Self { socket, lines: Vec::new() }
     }
 
-    fn say(&mut self, text: impl Into<String>) {
+    pub(super) fn say(&mut self, text: impl Into<String>) {
         self.socket.send(Message::text(text.into())).unwrap();
     }
 
     /// The next line; `None` when the pipe has ended.
-    fn hear(&mut self) -> Option<Value> {
+    pub(super) fn hear(&mut self) -> Option<Value> {
         while self.lines.is_empty() {
             match self.socket.read() {
                 Ok(Message::Text(text)) => {
@@ -49,18 +49,24 @@ impl Hub {
         self.lines.pop().map(|line| serde_json::from_str(&line).unwrap())
     }
 
-    fn until(&mut self, kind: &str) -> Value {
+    pub(super) fn until(&mut self, kind: &str) -> Value {
         std::iter::from_fn(|| self.hear())
             .find(|message| message["type"] == kind)
             .expect("it has more to say")
     }
 }
 
-fn start(id: &str, more: &Value) -> String {
+pub(super) fn start(id: &str, more: &Value) -> String {
     let mut start = json!({"type": "session.start", "session_id": id, "protocol": 1,
         "extensions": ["turns", "events", "control", "journal"]});
     start.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     start.to_string()
+}
+
+pub(super) fn attach(id: &str) -> String {
+    json!({"type": "session.attach", "session_id": id, "after": 0, "protocol": 1, "role": "control",
+        "extensions": ["turns", "events", "journal"]})
+    .to_string()
 }
 
 #[test]
@@ -93,10 +99,8 @@ fn a_hub_speaks_the_protocol_over_a_websocket_and_no_more_than_its_token_may() {
 
     // The same session over the paths; a hub that goes ends nothing.
     assert_eq!(client.get("/v1/sessions/mine").must_be(200).json()["agent_id"], "echo");
-    let attach = json!({"type": "session.attach", "session_id": "mine", "after": 0, "protocol": 1,
-        "role": "control", "extensions": ["turns", "events", "journal"]});
     let mut watching = Hub::of(&observer);
-    watching.say(attach.to_string());
+    watching.say(attach("mine"));
     assert_eq!(watching.until("session.attached")["role"], "observe");
     watching.say(json!({"type": "stop", "session_id": "mine"}).to_string());
     assert_eq!(watching.until("error")["category"], "permission_denied");
@@ -107,7 +111,7 @@ fn a_hub_speaks_the_protocol_over_a_websocket_and_no_more_than_its_token_may() {
 
     // One of another token is not there.
     let mut stranger = Hub::of(&daemon.token(&["control"]));
-    stranger.say(attach.to_string());
+    stranger.say(attach("mine"));
     assert_eq!(stranger.until("session.refused")["reason"], "unknown");
     daemon.down();
 }
