@@ -135,6 +135,8 @@ export const flows = {
       await page.getByRole("button", { name: "Stop the turn" }).click();
       await page.locator(".ended.stopped").waitFor();
       await page.locator(".ended.completed").waitFor();
+      await page.getByRole("button", { name: "Write it again" }).click();
+      assert.equal(await page.inputValue("#input"), "slow");
       await clean(page, wrong);
     },
   },

@@ -155,3 +155,31 @@ test("members of the wrong type do no harm", () => {
     }
   }
 });
+
+test("a summary that was said is not said again", () => {
+  const fold = new Fold();
+  let seq = 0;
+  const turn = (id: string, text: string, summary: string) => {
+    fold.apply({ type: "turn.begin", turn_id: id, seq: ++seq });
+    fold.apply({ type: "output", turn_id: id, content: text, seq: ++seq });
+    fold.apply({ type: "turn.complete", turn_id: id, summary, delivered: "yes", seq: ++seq });
+  };
+  turn("a", "First.\n\nAll is done.\n", "All is done.");
+  turn("b", "First.", "All is done.");
+  const ends = fold.rows.filter((row) => row.kind === "end");
+  assert.deepEqual(ends.map((row) => [row.summary, row.data]), [["", undefined], ["All is done.", undefined]]);
+});
+
+test("a process that ends in trouble is a warning, one that is not needed any more is not", () => {
+  const tones = (...entries: Entry[]) => {
+    const fold = new Fold();
+    for (const [at, entry] of entries.entries()) fold.apply({ ...entry, seq: at + 1 });
+    return [fold.asleep, ...fold.rows.map((row) => (row.kind === "note" ? row.tone : ""))];
+  };
+  const ended = { type: "host.fact", fact: "process_ended", message: "it ended" };
+  assert.deepEqual(tones({ type: "host.fact", fact: "opened" }), [undefined, "mark"]);
+  assert.deepEqual(tones(ended), [true, "mark"]);
+  assert.deepEqual(tones({ ...ended, exit_code: 0 }, { type: "session.info" }), [false, "mark"]);
+  assert.deepEqual(tones({ ...ended, exit_code: 3 }), [true, "warning"]);
+  assert.deepEqual(tones({ type: "turn.complete", turn_id: "a", status: "failed" }, ended), [true, "", "warning"]);
+});

@@ -43,6 +43,8 @@ export class Fold {
   /** The begin of the first input: the headline where the session has none. */
   headline = "";
   closed = false;
+  /** Whether no process serves the session; not known before an entry says so. */
+  asleep: boolean | undefined;
   /** Inputs that were taken, by their `message_id`: a page's own copy of one can go. */
   taken = new Set<string>();
 
@@ -68,6 +70,7 @@ export class Fold {
     }
     this.version += 1;
     if (Number.isNaN(this.clock.spoke) && str(entry.turn_id) === this.clock.turn && SPEAKS.has(entry.type)) this.clock.spoke = Date.parse(str(entry.time));
+    if (SPEAKS.has(entry.type) || entry.type === "session.info" || entry.fact === "resumed") this.asleep = false;
     this.take(entry);
     return true;
   }
@@ -327,7 +330,7 @@ export class Fold {
       category: str(error.category),
       message: str(error.message),
       reason: str(entry.stop_reason),
-      summary: str(entry.summary),
+      summary: this.said(turn, str(entry.summary)) ? "" : str(entry.summary),
       durationMs: num(entry.duration_ms),
       firstMs: turn === this.clock.turn && this.clock.spoke >= this.clock.began ? this.clock.spoke - this.clock.began : undefined,
       usage: obj(entry.usage),
@@ -353,6 +356,17 @@ export class Fold {
     this.mark(str(entry.time));
   }
 
+  /** Whether the turn's text ends with this already. */
+  private said(turn: string, summary: string): boolean {
+    let text = "";
+    for (let at = this.rows.length - 1; at >= 0 && text.length < summary.length + 100; at -= 1) {
+      const row = this.rows[at];
+      if (row?.turn !== turn || row.kind === "input") break;
+      if (row.kind === "text" && row.depth === 0) text = row.text + text;
+    }
+    return text.trim().endsWith(summary.trim());
+  }
+
   private info(entry: Entry): void {
     const it = this.settings;
     if (entry.models !== undefined) it.models = choices(entry.models);
@@ -368,6 +382,11 @@ export class Fold {
   private note(entry: Entry): void {
     if (entry.type === "session.closed") this.closed = true;
     const note = noteOf(entry);
+    if (entry.fact === "process_ended" || entry.fact === "host_restarted") this.asleep = true;
+    const before = this.rows[this.rows.length - 1];
+    // A process ends without a word of trouble, too: when nothing needs it any more.
+    const ill = (num(entry.exit_code) ?? num(entry.signal) ?? 0) !== 0 || (before?.kind === "end" && before.status === "failed");
+    if (entry.type === "host.fact" && entry.fact === "process_ended" && ill) note.tone = "warning";
     if (note.joins) this.append(entry, note.label, note.tone, note.text);
     else {
       const { label, tone, text, data, by } = note;

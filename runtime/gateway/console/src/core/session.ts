@@ -174,8 +174,10 @@ export class SessionStore {
     if (this.fold.closed || this.phase === "ended") return "closed";
     if (this.fold.running !== "") return "running";
     const said = str(this.attached.state);
-    // What happened since the page connected was done by a process.
-    return said === "closed" || (said === "detached" && this.fold.last <= this.target) ? said : "idle";
+    if (said === "closed") return said;
+    // What happened since the page connected says more than the daemon said then.
+    const asleep = this.fold.last <= this.target ? said === "detached" : this.fold.asleep === true;
+    return asleep ? "detached" : "idle";
   }
 
   say(notice: string): void {

@@ -94,7 +94,7 @@ function Agent({ agent, isFirst }: { agent: Obj; isFirst: boolean }): JSX.Elemen
       <div class="plots">
         <Plot label="turns a second" samples={samples.of(id)} value={(sample) => sample.turnRate} show={rate} />
         <Plot label="turns that run" samples={samples.of(id)} value={(sample) => sample.turns} show={count} />
-        <Plot label="first words after" samples={samples.latencies(id)} value={(turn) => turn.ms} show={duration} span={(turns) => `${turns} turns of sessions that you opened`} />
+        <Plot label="first words after" samples={samples.latencies(id)} value={(turn) => turn.ms} show={duration} span={(turns) => (turns === 0 ? "" : `${turns} ${turns === 1 ? "turn" : "turns"} of sessions that you opened`)} />
         <Plot label="bytes a second" samples={samples.of(id)} value={(sample) => sample.bytesIn} show={bytes} />
       </div>
       {stderr !== "" && (
@@ -122,7 +122,7 @@ function Plot<T extends { at: number }>(props: { label: string; samples: T[]; va
       <figcaption>
         <span>{label}</span>
         <strong>{last ? show(value(last)) : "–"}</strong>
-        <span class="dim">most {show(most)} in {span}</span>
+        <span class="dim">{span === "" ? "open a session to measure" : `most ${show(most)} in ${span}`}</span>
       </figcaption>
       <svg viewBox={`0 -2 ${WIDTH} ${HEIGHT + 4}`} preserveAspectRatio="none" role="img" aria-label={`${label}: now ${last ? show(value(last)) : "unknown"}, at most ${show(most)} in ${span}`}>
         <path class="base" d={`M0 ${HEIGHT}H${WIDTH}`} />

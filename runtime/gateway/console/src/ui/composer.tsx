@@ -55,6 +55,17 @@ export function Composer(): JSX.Element {
     }
   };
 
+  const latest = useRef(write);
+  latest.current = (value) => write(text.trim() === "" ? value : `${text}\n${value}`);
+  useEffect(() => {
+    const put = (event: Event): void => {
+      latest.current(String((event as CustomEvent<unknown>).detail));
+      area.current?.focus();
+    };
+    addEventListener("console:draft", put);
+    return () => removeEventListener("console:draft", put);
+  }, []);
+
   const attach = (found: FileList | File[] | null | undefined): void => {
     fail("");
     for (const file of Array.from(found ?? []).slice(0, MOST_FILES - files.length)) {

@@ -119,7 +119,9 @@ const KINDS: { [kind: string]: string } = {
 function optionText(option: PermissionRow["options"][number]): JSX.Element {
   const what = KINDS[option.kind] ?? "";
   const label = visible(option.label);
-  return <>{what}{label.toLowerCase() === what.toLowerCase() ? null : <span class="label"> {label}</span>}</>;
+  // What is said already is not said again: "Always allow: Always allow git log".
+  const rest = label.toLowerCase().startsWith(what.toLowerCase()) ? label.slice(what.length).trim() : label;
+  return <>{what}{rest === "" || rest.toLowerCase() === "once" ? null : <span class="label"> {rest}</span>}</>;
 }
 
 function Permission({ row }: { row: PermissionRow }): JSX.Element {

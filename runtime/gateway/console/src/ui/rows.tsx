@@ -174,20 +174,33 @@ function End({ row }: { row: EndRow }): JSX.Element {
     <div class={`ended ${Object.hasOwn(ENDS, row.status) ? row.status : ""}`}>
       <p class="line">
         <span class="what">{visible(row.status)}{row.provisional ? " (not stored yet)" : ""}</span>
-        {row.reason !== "" && row.reason !== row.status && <span class="dim">{visible(row.reason)}</span>}
+        {row.reason !== "" && row.reason !== row.status && row.reason !== "end_turn" && <span class="dim">{visible(row.reason)}</span>}
         <span class="dim">{facts.join(" · ")}</span>
         <time class="dim">{clock(row.time)}</time>
         {row.turn !== "" && <Copy label="Copy the answer" text={() => answer(store.fold.rows, row.turn)} />}
+        {row.status !== "completed" && !store.fold.closed && <Again turn={row.turn} />}
       </p>
       {row.message !== "" && (
         <div class="fault">{row.category !== "" && <strong>{visible(row.category)} </strong>}<Output text={row.message} label="Error" /></div>
       )}
       {row.summary !== "" && <p>{visible(row.summary)}</p>}
       {row.data !== undefined && (
-        <Folded id={`${row.key}`} summary={<span class="dim">Result</span>}>{() => <Value value={row.data} label="Result" />}</Folded>
+        <Folded id={`${row.key}`} summary={<span class="dim">Details</span>}>{() => <Value value={row.data} label="Details" />}</Folded>
       )}
     </div>
   );
+}
+
+/** Puts the turn's input back, to be sent again as it is or mended. */
+function Again({ turn }: { turn: string }): JSX.Element | null {
+  const store = useSession();
+  const { me } = useShell();
+  if (me?.scope === "observe") return null;
+  const input = (): string => {
+    for (const row of store.fold.rows) if (row.kind === "input" && row.turn === turn && !row.steer) return row.text;
+    return "";
+  };
+  return <button type="button" class="quiet small shown" onClick={() => dispatchEvent(new CustomEvent("console:draft", { detail: input() }))}>Write it again</button>;
 }
 
 function Note({ row }: { row: NoteRow }): JSX.Element {

@@ -118,7 +118,7 @@ function Session({ store }: { store: SessionStore }): JSX.Element {
           )}
           <p class="progress" aria-live="polite">
             {fold.running !== "" && <><i class="pulse" aria-hidden="true" />{visible(fold.progress.slice(0, 200)) || "works"}</>}
-            {fold.openTurns.length > 1 && <span class="dim"> {fold.openTurns.length - 1} queued</span>}
+            {fold.openTurns.length > 1 && <span class="dim"> · {fold.openTurns.length - 1} queued</span>}
           </p>
           <Composer />
         </div>
