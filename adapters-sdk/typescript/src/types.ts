@@ -1,0 +1,1603 @@
+// The messages of the protocol, made from its schemas by scripts/types.mjs: do not edit.
+//
+// In every member null equals absent. An enumerated member may hold values of later versions.
+
+/** A piece of the answer: a delta ([turn.2]). */
+export interface OutputMessage {
+  /** The text. */
+  content: string;
+  session_id: string;
+  type: "output";
+  _meta?: { [name: string]: unknown };
+  /** The channel; absent: stdout. */
+  channel?: Channel;
+  /** True if it was said before and is replayed: it belongs to no turn (`events`). */
+  history?: boolean;
+  /** The message whose deltas belong together (`events`). */
+  message_id?: MessageId;
+  /** The tool call of the sub-agent that speaks (`events`). */
+  parent_tool_call_id?: ToolCallId;
+  turn_id?: string;
+}
+
+/** Ends a turn: the one answer to its `user.input` ([turn.1]). Without fields it has completed. */
+export interface TurnCompleteMessage {
+  session_id: string;
+  type: "turn.complete";
+  _meta?: { [name: string]: unknown };
+  /** The results, as the agent names them (`turns`). */
+  artifacts?: Json;
+  /** True if the state to resume from is no longer valid (`resume`). */
+  clear_session?: boolean;
+  /** The delivery of the input to the agent (`turns`). */
+  delivered?: Delivered;
+  /** The time that it took, in milliseconds (`turns`). */
+  duration_ms?: number;
+  /** The failure (`turns`). */
+  error?: Failure;
+  /** The exit code of a process that ended the turn by ending (`turns`). */
+  exit_code?: number;
+  large?: { [name: string]: LargeMember };
+  /** The model (`turns`). */
+  model?: string;
+  /** The agent's own id of the session (`resume`). */
+  native_session_id?: string;
+  /** The number of requests to the model (`turns`). */
+  num_turns?: number;
+  /** Who runs it (`turns`). */
+  provider?: string;
+  /** The answer as data (`turns`). */
+  result?: Json;
+  /** The `resume.params` to resume from here (`resume`). */
+  session_params?: Json;
+  /** The signal that ended it (`turns`). */
+  signal?: number;
+  /** The status; absent: completed (`turns`). */
+  status?: Status;
+  /** Why, in the agent's words, or the reason of the `stop` (`turns`). */
+  stop_reason?: string;
+  /** A summary of the work, in a few words (`turns`). */
+  summary?: string;
+  /** True if members were cut or left out, since a line has a longest length ([frame.11]). */
+  truncated?: boolean;
+  turn_id?: string;
+  /** The usage, with scope `turn` (`usage`). */
+  usage?: Usage;
+}
+
+/** A file for the user ([file.3]). */
+export interface FileOutputMessage {
+  /** The absolute path of the file. The host checks it ([file.4]). */
+  file_path: string;
+  session_id: string;
+  type: "file.output";
+  _meta?: { [name: string]: unknown };
+  /** The MIME type. Absent: `application/octet-stream` ([file.5]). */
+  file_mime_type?: string;
+  /** A label, never a path. Absent: the base name of the path ([file.5]). */
+  file_name?: string;
+  /** The digest of its bytes (`large`). */
+  sha256?: Sha256;
+  /** The file's size, in bytes (`large`). */
+  size?: number;
+  turn_id?: string;
+}
+
+/** Asks whether an action may happen ([permission.1]). */
+export interface PermissionRequestMessage {
+  /** The text for a person. Always written; a host supplies one where an adapter did not ([permission.6]). */
+  description: string;
+  /** Names the request within its session. */
+  request_id: RequestId;
+  /** The object of the tool: a command, a path, an address. Always written; a host supplies the empty text where an adapter did not, and then no rule approves ([permission.6]). */
+  resource: string;
+  session_id: string;
+  /** The tool. */
+  tool: string;
+  type: "permission.request";
+  _meta?: { [name: string]: unknown };
+  /** The changes that the action would make to files (`control`). */
+  diffs?: Diff[];
+  /** When the agent gives up, RFC 3339 (`control`). */
+  expires_at?: string;
+  /** True if it is replayed (`events`): no answer is wanted. */
+  history?: boolean;
+  /** The tool's input (`control`). */
+  input?: Json;
+  /** The message that it belongs to (`events`). */
+  message_id?: MessageId;
+  /** The ways to answer (`control`). */
+  options?: PermissionOption[];
+  /** The tool call of the sub-agent that asks (`events`). */
+  parent_tool_call_id?: ToolCallId;
+  /** A headline (`control`). */
+  title?: string;
+  /** The tool call that waits (`control`). */
+  tool_call_id?: ToolCallId;
+  /** True if members were cut or left out, since a line has a longest length (`control`, [frame.11]). */
+  truncated?: boolean;
+  turn_id?: string;
+}
+
+/** The adapter's first message of a session, if it uses any extension ([ext.2]). */
+export interface SessionReadyMessage {
+  session_id: string;
+  type: "session.ready";
+  _meta?: { [name: string]: unknown };
+  /** The program behind the pipe. */
+  adapter?: AdapterInfo;
+  /** The tools allowed. */
+  allowed_tools?: string[];
+  /** Its capabilities. */
+  capabilities?: Capabilities;
+  /** The commands that the agent understands. */
+  commands?: Command[];
+  /** The context of a resumed session: kept or lost (`resume`). */
+  context?: Context;
+  /** The tools denied. */
+  denied_tools?: string[];
+  /** The id that a person reads (`resume`). */
+  display_id?: string;
+  /** The extensions of the offer that it uses. */
+  extensions?: string[];
+  /** `queue` and `steer`, where it can ([turn.3], [turn.10]). */
+  input_modes?: string[];
+  /** The longest line that the adapter reads, in bytes without its LF ([frame.11]). */
+  max_line?: number;
+  /** The mode in force. */
+  mode?: string;
+  /** The model in force. */
+  model?: string;
+  /** The models that may be chosen. */
+  models?: Model[];
+  /** The modes that may be chosen. */
+  modes?: Mode[];
+  /** The agent's own id of the session (`resume`). */
+  native_session_id?: string;
+  /** The options of `session.start` that it honours ([ext.7]). */
+  options_applied?: string[];
+  /** The permission mode in force. */
+  permission_mode?: string;
+  /** The lower of both sides' versions. */
+  protocol?: number;
+  /** The reasoning effort in force. */
+  reasoning_effort?: string;
+  turn_id?: string;
+}
+
+/** News of a session after `session.ready` ([ext.2]), and the answer to `session.update`. */
+export interface SessionInfoMessage {
+  session_id: string;
+  type: "session.info";
+  _meta?: { [name: string]: unknown };
+  /** The program behind the pipe. */
+  adapter?: AdapterInfo;
+  /** The tools allowed. */
+  allowed_tools?: string[];
+  /** Its capabilities. */
+  capabilities?: Capabilities;
+  /** The commands that the agent understands. */
+  commands?: Command[];
+  /** The context of a resumed session: kept or lost (`resume`). */
+  context?: Context;
+  /** The tools denied. */
+  denied_tools?: string[];
+  /** The id that a person reads (`resume`). */
+  display_id?: string;
+  /** `queue` and `steer`, where it can ([turn.3], [turn.10]). */
+  input_modes?: string[];
+  /** The mode in force. */
+  mode?: string;
+  /** The model in force. */
+  model?: string;
+  /** The models that may be chosen. */
+  models?: Model[];
+  /** The modes that may be chosen. */
+  modes?: Mode[];
+  /** The agent's own id of the session (`resume`). */
+  native_session_id?: string;
+  /** The options of `session.start` that it honours ([ext.7]). */
+  options_applied?: string[];
+  /** The permission mode in force. */
+  permission_mode?: string;
+  /** The reasoning effort in force. */
+  reasoning_effort?: string;
+  turn_id?: string;
+}
+
+/** The answer to a steer: did it reach the running turn? ([turn.10]). */
+export interface SteerResultMessage {
+  /** True if it did. */
+  delivered: boolean;
+  session_id: string;
+  type: "steer.result";
+  _meta?: { [name: string]: unknown };
+  /** The input that is meant. */
+  message_id?: MessageId;
+  /** Why not. */
+  reason?: string;
+  turn_id?: string;
+}
+
+/** A piece of what the model thinks: a delta. */
+export interface ThinkingMessage {
+  /** The text. */
+  content: string;
+  session_id: string;
+  type: "thinking";
+  _meta?: { [name: string]: unknown };
+  /** True if it is replayed. */
+  history?: boolean;
+  /** The message whose deltas belong together. */
+  message_id?: MessageId;
+  /** The tool call of the sub-agent that thinks. */
+  parent_tool_call_id?: ToolCallId;
+  turn_id?: string;
+}
+
+/** A whole message of the conversation. */
+export interface MessageMessage {
+  /** The text. */
+  content: string;
+  /** Who speaks: `user`, `assistant`, or a role of the agent's own. */
+  role: string;
+  session_id: string;
+  type: "message";
+  _meta?: { [name: string]: unknown };
+  /** True if it is replayed. */
+  history?: boolean;
+  large?: { [name: string]: LargeMember };
+  /** The message's id. */
+  message_id?: MessageId;
+  /** The tool call of the sub-agent that speaks. */
+  parent_tool_call_id?: ToolCallId;
+  /** True if members were cut or left out, since a line has a longest length ([frame.11]). */
+  truncated?: boolean;
+  turn_id?: string;
+}
+
+/** A tool call begins. */
+export interface ToolStartMessage {
+  session_id: string;
+  /** The tool's name. */
+  tool: string;
+  /** The call. */
+  tool_call_id: ToolCallId;
+  type: "tool.start";
+  _meta?: { [name: string]: unknown };
+  /** True if it is replayed. */
+  history?: boolean;
+  /** The tool's input. */
+  input?: Json;
+  /** The kind of the tool, in the agent's words. */
+  kind?: string;
+  large?: { [name: string]: LargeMember };
+  /** The files that it touches. */
+  locations?: Json;
+  /** The message that it belongs to. */
+  message_id?: MessageId;
+  /** The tool call of the sub-agent that calls. */
+  parent_tool_call_id?: ToolCallId;
+  /** The text for a person. */
+  title?: string;
+  /** True if members were cut or left out, since a line has a longest length ([frame.11]). */
+  truncated?: boolean;
+  turn_id?: string;
+}
+
+/** A tool call goes on. */
+export interface ToolUpdateMessage {
+  session_id: string;
+  /** The call. */
+  tool_call_id: ToolCallId;
+  type: "tool.update";
+  _meta?: { [name: string]: unknown };
+  /** The text that it printed since the last update: a delta. */
+  content?: string;
+  /** The agent's own data. */
+  data?: Json;
+  /** True if it is replayed. */
+  history?: boolean;
+  /** The tool's input, as far as it is known. */
+  input?: Json;
+  large?: { [name: string]: LargeMember };
+  /** The message that it belongs to. */
+  message_id?: MessageId;
+  /** The tool call of the sub-agent that calls. */
+  parent_tool_call_id?: ToolCallId;
+  /** The stream on which it printed it: `stdout`, `stderr`. */
+  stream?: string;
+  /** The text for a person from now on. */
+  title?: string;
+  /** True if members were cut or left out, since a line has a longest length ([frame.11]). */
+  truncated?: boolean;
+  turn_id?: string;
+}
+
+/** A tool call has ended. Each start has one end. */
+export interface ToolEndMessage {
+  session_id: string;
+  /** The call. */
+  tool_call_id: ToolCallId;
+  type: "tool.end";
+  _meta?: { [name: string]: unknown };
+  /** Its result. */
+  content?: string;
+  /** The agent's own data. */
+  data?: Json;
+  /** The changes that it made to files. */
+  diffs?: Diff[];
+  /** The time that it took, in milliseconds. */
+  duration_ms?: number;
+  /** True if it is replayed. */
+  history?: boolean;
+  /** True if it failed. */
+  is_error?: boolean;
+  large?: { [name: string]: LargeMember };
+  /** The message that it belongs to. */
+  message_id?: MessageId;
+  /** The tool call of the sub-agent that called. */
+  parent_tool_call_id?: ToolCallId;
+  /** True if the result was cut, by the tool, the agent or for the length of a line ([frame.11]). */
+  truncated?: boolean;
+  turn_id?: string;
+}
+
+/** The plan, whole each time. */
+export interface PlanMessage {
+  /** Its entries in order. */
+  entries: PlanEntry[];
+  session_id: string;
+  type: "plan";
+  _meta?: { [name: string]: unknown };
+  /** True if it is replayed. */
+  history?: boolean;
+  /** The message that it belongs to. */
+  message_id?: MessageId;
+  /** The tool call of the sub-agent that plans. */
+  parent_tool_call_id?: ToolCallId;
+  turn_id?: string;
+}
+
+/** A line on how the work goes. */
+export interface ProgressMessage {
+  /** The text. */
+  message: string;
+  session_id: string;
+  type: "progress";
+  _meta?: { [name: string]: unknown };
+  /** True if it is replayed. */
+  history?: boolean;
+  /** The message that it belongs to. */
+  message_id?: MessageId;
+  /** The tool call of the sub-agent that it is about. */
+  parent_tool_call_id?: ToolCallId;
+  turn_id?: string;
+}
+
+/** A line for a log. */
+export interface LogMessage {
+  /** The text. */
+  content: string;
+  session_id: string;
+  type: "log";
+  _meta?: { [name: string]: unknown };
+  /** True if it is replayed. */
+  history?: boolean;
+  large?: { [name: string]: LargeMember };
+  /** The message that it belongs to. */
+  message_id?: MessageId;
+  /** The tool call of the sub-agent that it is about. */
+  parent_tool_call_id?: ToolCallId;
+  /** The source. */
+  stream?: LogStream;
+  /** True if members were cut or left out, since a line has a longest length ([frame.11]). */
+  truncated?: boolean;
+  turn_id?: string;
+}
+
+/** Something went wrong. It ends nothing by itself. */
+export interface ErrorMessage {
+  /** The text for a person. */
+  message: string;
+  session_id: string;
+  type: "error";
+  _meta?: { [name: string]: unknown };
+  /** The kind of failure ([ext.6]). */
+  category?: Category;
+  /** True if the turn will fail for it. */
+  fatal?: boolean;
+  /** True if it is replayed. */
+  history?: boolean;
+  /** The message that it belongs to. */
+  message_id?: MessageId;
+  /** The tool call of the sub-agent that it is about. */
+  parent_tool_call_id?: ToolCallId;
+  turn_id?: string;
+}
+
+/** Anything else that the agent tells. */
+export interface CustomMessage {
+  /** The name, in the agent's words. */
+  name: string;
+  session_id: string;
+  type: "custom";
+  _meta?: { [name: string]: unknown };
+  /** The agent's own data. */
+  data?: Json;
+  /** True if it is replayed. */
+  history?: boolean;
+  large?: { [name: string]: LargeMember };
+  /** The message that it belongs to. */
+  message_id?: MessageId;
+  /** The tool call of the sub-agent that it is about. */
+  parent_tool_call_id?: ToolCallId;
+  /** True if members were cut or left out, since a line has a longest length ([frame.11]). */
+  truncated?: boolean;
+  turn_id?: string;
+}
+
+/** Tokens and cost of a turn or of a session. */
+export interface UsageMessage {
+  session_id: string;
+  type: "usage";
+  _meta?: { [name: string]: unknown };
+  /** Input tokens that came from a cache. */
+  cache_read_tokens?: number;
+  /** Input tokens that were put into a cache. */
+  cache_write_tokens?: number;
+  /** The cost in USD. */
+  cost_usd?: number;
+  /** True if they are an estimate. */
+  estimated?: boolean;
+  /** Tokens that the model read, cached ones included. */
+  input_tokens?: number;
+  /** The model. */
+  model?: string;
+  /** The same per model. */
+  models?: { [name: string]: ModelUsage };
+  /** Tokens that it wrote. */
+  output_tokens?: number;
+  /** Who runs it. */
+  provider?: string;
+  /** Output tokens that were spent on thinking. */
+  reasoning_tokens?: number;
+  /** The scope of the numbers. */
+  scope?: UsageScope;
+  /** Their sum, as the provider counts it. */
+  total_tokens?: number;
+  turn_id?: string;
+}
+
+/** The use of the model's context. */
+export interface ContextUsageMessage {
+  session_id: string;
+  type: "context.usage";
+  _meta?: { [name: string]: unknown };
+  /** Tokens that fit. */
+  total_tokens?: number;
+  turn_id?: string;
+  /** Tokens in use. */
+  used_tokens?: number;
+}
+
+/** The agent shortened its context. */
+export interface CompactionMessage {
+  session_id: string;
+  type: "compaction";
+  _meta?: { [name: string]: unknown };
+  /** Tokens before. */
+  pre_tokens?: number;
+  /** Tokens that fit. */
+  total_tokens?: number;
+  /** The trigger. */
+  trigger?: CompactionTrigger;
+  turn_id?: string;
+}
+
+/** The use of a provider's limit. */
+export interface RateLimitMessage {
+  session_id: string;
+  type: "rate_limit";
+  _meta?: { [name: string]: unknown };
+  /** When it begins anew, RFC 3339. */
+  resets_at?: string;
+  /** The status, in the provider's words. */
+  status?: string;
+  turn_id?: string;
+  /** The part used, 0 to 1. */
+  utilization?: number;
+  /** The window, in the provider's words. */
+  window?: string;
+}
+
+/** The answer to `sessions.list`. */
+export interface SessionsListResultMessage {
+  /** The request. */
+  request_id: RequestId;
+  session_id: "";
+  type: "sessions.list.result";
+  _meta?: { [name: string]: unknown };
+  /** The sessions. */
+  entries?: SessionEntry[];
+  /** Why there are none. */
+  error?: string;
+  /** What asks for those behind them, where there may be more. */
+  next?: string;
+  /** The sessions of the relay's journal, the last active first ([journal.12]). */
+  sessions?: ListedSession[];
+  turn_id?: string;
+}
+
+/** Asks the user (`questions`). */
+export interface InputRequestMessage {
+  /** The text for a person. */
+  prompt: string;
+  /** Names the question within its session. */
+  request_id: RequestId;
+  session_id: string;
+  type: "input.request";
+  _meta?: { [name: string]: unknown };
+  /** When the agent gives up, RFC 3339. */
+  expires_at?: string;
+  /** The fields of the question; none: one text. */
+  fields?: QuestionField[];
+  turn_id?: string;
+}
+
+/** Alive; quiet work goes on (`control`). */
+export interface WorkingMessage {
+  session_id: string;
+  type: "working";
+  _meta?: { [name: string]: unknown };
+  turn_id?: string;
+}
+
+/** The answer to `ping` (`control`). */
+export interface PongMessage {
+  session_id: "";
+  type: "pong";
+  _meta?: { [name: string]: unknown };
+  /** The nonce of the `ping`. */
+  nonce?: Json;
+  turn_id?: string;
+}
+
+/** The adapter ends the session; its last message of the id ([session.8]). */
+export interface SessionClosedMessage {
+  session_id: string;
+  type: "session.closed";
+  _meta?: { [name: string]: unknown };
+  /** The failure. */
+  error?: Failure;
+  /** Why. */
+  reason?: ClosedReason;
+  turn_id?: string;
+}
+
+/** Withdraws a permission request or a question (`control`). */
+export interface PermissionCancelMessage {
+  /** The request. */
+  request_id: RequestId;
+  session_id: string;
+  type: "permission.cancel";
+  _meta?: { [name: string]: unknown };
+  /** Why. */
+  reason?: StopReason;
+  turn_id?: string;
+}
+
+/** The answer to `agents.list` ([relay.4]). */
+export interface AgentsListResultMessage {
+  /** The agents. */
+  agents: AgentEntry[];
+  /** The request. */
+  request_id: RequestId;
+  session_id: "";
+  type: "agents.list.result";
+  _meta?: { [name: string]: unknown };
+  /** Open sessions, where they were asked for: those whose turns run, then the youngest. */
+  sessions?: OpenSession[];
+  turn_id?: string;
+}
+
+/** Opens a session; the first message of its id ([session.1]). Everything in it is an extension. */
+export interface SessionStartMessage {
+  session_id: string;
+  type: "session.start";
+  _meta?: { [name: string]: unknown };
+  /** More directories that the agent may work in, absolute. */
+  add_dirs?: string[];
+  /** Picks the agent behind a relay ([relay.1]). */
+  agent_id?: string;
+  /** The only domains that are reached. */
+  allowed_domains?: string[];
+  /** The only tools that run, as `Tool` or `Tool(pattern)`. */
+  allowed_tools?: string[];
+  /** The session's working directory, absolute. */
+  cwd?: string;
+  /** Tools that never run. */
+  denied_tools?: string[];
+  /** Environment of what the adapter starts for this session. */
+  env?: { [name: string]: string };
+  /** The folder in which files are exchanged, absolute ([file.6]). */
+  exchange_dir?: string;
+  /** The extensions that the host understands ([ext.1]). Absent: the core alone. */
+  extensions?: string[];
+  /** Further arguments for the agent's command. */
+  extra_args?: string[];
+  /** Which try of the task this is, as the hub counts. */
+  iteration?: number;
+  /** The most that the session may cost, in USD. */
+  max_cost_usd?: number;
+  /** The longest line that the host reads, in bytes without its LF ([frame.11]). */
+  max_line?: number;
+  /** The most turns of the model within one turn. */
+  max_turns?: number;
+  /** MCP servers, as the agent takes them. */
+  mcp_servers?: Json;
+  /** The agent's mode, by its id. */
+  mode?: string;
+  /** The model. */
+  model?: string;
+  /** The mode in which tools are permitted. */
+  permission_mode?: string;
+  /** The protocol's version that the host speaks ([ext.1]). */
+  protocol?: number;
+  /** The effort of the model's reasoning, in its own words. */
+  reasoning_effort?: string;
+  /** The conversation to resume (`resume`). */
+  resume?: Resume;
+  /** The agent's role in the hub's work. */
+  role?: string;
+  /** The hub's name for this run of the task. */
+  run_id?: string;
+  /** Skills, as the agent takes them. */
+  skills?: Json;
+  /** Instructions for the model. */
+  system_prompt?: string;
+  /** The place of the instructions: after the agent's own, or instead of them. */
+  system_prompt_mode?: SystemPromptMode;
+  /** The hub's name for the task. */
+  task_id?: string;
+  /** The sampling temperature. */
+  temperature?: number;
+  turn_id?: string;
+  /** The hub's name for its user. */
+  user_id?: string;
+  /** Context for prompts and for the environment of what the adapter starts. */
+  variables?: { [name: string]: string };
+}
+
+/** The user's input: begins a turn, or adds to the running one ([turn.1], [turn.10]). */
+export interface UserInputMessage {
+  session_id: string;
+  type: "user.input";
+  _meta?: { [name: string]: unknown };
+  /** The text. Absent and null mean the empty string ([msg.3]). */
+  content?: string;
+  large?: { [name: string]: LargeMember };
+  /** The input's own id (`turns`). */
+  message_id?: MessageId;
+  /** The effect: it begins a turn, the default, or adds to the running one (`turns`). */
+  mode?: InputMode;
+  turn_id?: string;
+}
+
+/** Announces a file to the adapter ([file.2]). */
+export interface FileInputMessage {
+  /** The absolute path of the file. */
+  file_path: string;
+  session_id: string;
+  type: "file.input";
+  _meta?: { [name: string]: unknown };
+  /** The MIME type. Absent: `application/octet-stream` ([file.5]). */
+  file_mime_type?: string;
+  /** A label, never a path. Absent: the base name of the path ([file.5]). */
+  file_name?: string;
+  /** The digest of its bytes (`large`). */
+  sha256?: Sha256;
+  /** The file's size, in bytes (`large`). */
+  size?: number;
+  turn_id?: string;
+}
+
+/** Answers a `permission.request` ([permission.2]). */
+export interface PermissionResponseMessage {
+  /** The request that is answered. */
+  request_id: RequestId;
+  session_id: string;
+  type: "permission.response";
+  _meta?: { [name: string]: unknown };
+  /** Short for the first option of kind `allow_always` (`control`). */
+  always_allow?: boolean;
+  /** True if the action may happen. Anything but `true` denies ([permission.4]). */
+  approved?: boolean;
+  /** True if the turn ends with this denial (`control`). */
+  end_turn?: boolean;
+  /** The message for the agent (`control`). */
+  message?: string;
+  /** The option that was chosen (`control`). */
+  option_id?: string;
+  /** Who or what decided (`turns`). */
+  reason?: StopReason;
+  turn_id?: string;
+  /** The tool's input as the user changed it (`control`). */
+  updated_input?: Json;
+}
+
+/** Ends the running turn, or removes the queued one of this `turn_id` ([turn.4], [turn.9]). */
+export interface StopMessage {
+  session_id: string;
+  type: "stop";
+  _meta?: { [name: string]: unknown };
+  /** Why (`turns`). */
+  reason?: StopReason;
+  turn_id?: string;
+}
+
+/** Ends the session; the last message of its id ([session.4]). */
+export interface SessionCloseMessage {
+  session_id: string;
+  type: "session.close";
+  _meta?: { [name: string]: unknown };
+  turn_id?: string;
+}
+
+/** Changes options of a live session; answered by one `session.info` (`options`). */
+export interface SessionUpdateMessage {
+  session_id: string;
+  type: "session.update";
+  _meta?: { [name: string]: unknown };
+  /** The only tools that run. */
+  allowed_tools?: string[];
+  /** Tools that never run. */
+  denied_tools?: string[];
+  /** The agent's mode, by its id. */
+  mode?: string;
+  /** The model. */
+  model?: string;
+  /** The mode in which tools are permitted. */
+  permission_mode?: string;
+  /** The effort of the model's reasoning. */
+  reasoning_effort?: string;
+  turn_id?: string;
+}
+
+/** Answers an `input.request` (`questions`). */
+export interface InputResponseMessage {
+  /** The question that is answered. */
+  request_id: RequestId;
+  session_id: string;
+  type: "input.response";
+  _meta?: { [name: string]: unknown };
+  /** True if there is no answer. */
+  cancelled?: boolean;
+  turn_id?: string;
+  /** The values by field id. */
+  values?: { [name: string]: Json };
+}
+
+/** Holds back every message of the session ([flow.1]). */
+export interface FlowPauseMessage {
+  session_id: string;
+  type: "flow.pause";
+  _meta?: { [name: string]: unknown };
+  turn_id?: string;
+}
+
+/** Lets them go in order ([flow.1]). */
+export interface FlowResumeMessage {
+  session_id: string;
+  type: "flow.resume";
+  _meta?: { [name: string]: unknown };
+  turn_id?: string;
+}
+
+/** Asks for a sign of life; answered by `pong` (`control`). */
+export interface PingMessage {
+  session_id: "";
+  type: "ping";
+  _meta?: { [name: string]: unknown };
+  /** Copied into the answer. */
+  nonce?: Json;
+  turn_id?: string;
+}
+
+/** Asks for the sessions that can be resumed (`resume`), or a relay for those of its journal ([journal.12]). */
+export interface SessionsListMessage {
+  /** Copied into the answer. */
+  request_id: RequestId;
+  session_id: "";
+  type: "sessions.list";
+  _meta?: { [name: string]: unknown };
+  /** Only those of this agent. */
+  agent_id?: string;
+  /** The `next` of the answer before: only what comes behind that. */
+  cursor?: string;
+  /** Only those of this working directory. */
+  cwd?: string;
+  /** With `journal` among them a relay answers with the sessions of its journal; the rest is for that alone. */
+  extensions?: string[];
+  /** Only the session of this id. */
+  id?: string;
+  /** At most so many. */
+  limit?: number;
+  /** Only those that do this. */
+  state?: SessionState;
+  /** Only those with this text in title or id, without regard of case. */
+  text?: string;
+  turn_id?: string;
+}
+
+/** Asks a relay for its agents ([relay.4]). */
+export interface AgentsListMessage {
+  /** Copied into the answer. */
+  request_id: RequestId;
+  session_id: "";
+  type: "agents.list";
+  _meta?: { [name: string]: unknown };
+  /** True if the health of each is asked for, too. */
+  health?: boolean;
+  /** How many open sessions are asked for, too. */
+  sessions?: number;
+  turn_id?: string;
+}
+
+/** Opens a session of the journal on this pipe: the entries that there are come again, then new ones ([journal.5]). */
+export interface SessionAttachMessage {
+  /** The last entry that the hub has; 0 for none. */
+  after: number;
+  session_id: string;
+  type: "session.attach";
+  _meta?: { [name: string]: unknown };
+  /** That of `session.start`, which is not stored. */
+  env?: { [name: string]: string };
+  /** The epoch of that entry. */
+  epoch?: number;
+  /** The extensions that it understands. */
+  extensions?: string[];
+  /** Those of `session.start`, which are not stored. */
+  mcp_servers?: Json;
+  /** What happens when the hub reads more slowly than the session goes; absent: `wait`. */
+  on_slow?: OnSlow;
+  /** The version that the hub speaks. */
+  protocol?: number;
+  /** What the hub may do; absent: `control`. */
+  role?: Role;
+  turn_id?: string;
+}
+
+/** Leaves the session on this pipe; it goes on ([journal.6]). */
+export interface SessionDetachMessage {
+  session_id: string;
+  type: "session.detach";
+  _meta?: { [name: string]: unknown };
+  turn_id?: string;
+}
+
+/** Asks for entries of a session that need not be attached ([journal.8]). */
+export interface SessionHistoryMessage {
+  /** Copied into the answer. */
+  request_id: RequestId;
+  session_id: string;
+  type: "session.history";
+  _meta?: { [name: string]: unknown };
+  /** The first entry; absent: the first there is. */
+  from?: number;
+  /** The last entry; absent: the last there is. */
+  to?: number;
+  turn_id?: string;
+}
+
+/** The answer to `session.attach`; the entries follow. */
+export interface SessionAttachedMessage {
+  /** The agent. */
+  agent_id: string;
+  /** The epoch in which the relay writes now. */
+  epoch: number;
+  /** The first entry that the journal still has. */
+  first_seq: number;
+  /** The last one; 0 before the first. */
+  last_seq: number;
+  session_id: string;
+  type: "session.attached";
+  _meta?: { [name: string]: unknown };
+  /** Its working directory. */
+  cwd?: string;
+  /** The name under which this listener stands in `by`. */
+  listener?: string;
+  /** The turns whose inputs wait. */
+  queued?: TurnId[];
+  /** The permissions and questions that wait for an answer. */
+  requests?: RequestId[];
+  /** What this hub may do. */
+  role?: Role;
+  /** What the session does. */
+  state?: SessionState;
+  /** A headline. */
+  title?: string;
+  /** The running turn. */
+  turn_id?: TurnId;
+}
+
+/** The session was not attached, or not opened. */
+export interface SessionRefusedMessage {
+  session_id: string;
+  type: "session.refused";
+  _meta?: { [name: string]: unknown };
+  /** The last entry that both have, for `forked`; the last that the journal has, for `ahead`. */
+  last_seq?: number;
+  /** The text for a person. */
+  message?: string;
+  /** Why. */
+  reason?: AttachRefusal;
+  turn_id?: string;
+}
+
+/** The answer to an input of a hub with `journal`: to this hub alone, and no entry. */
+export interface InputResultMessage {
+  /** The number of its `turn.begin`, or of its `input.steered`. */
+  seq: number;
+  session_id: string;
+  type: "input.result";
+  _meta?: { [name: string]: unknown };
+  /** True if the journal had the input already, and nothing new happens. */
+  duplicate?: boolean;
+  /** That of the input. */
+  message_id?: MessageId;
+  turn_id?: string;
+}
+
+/** The answer to `session.history`: at most 1 MiB, or one entry. */
+export interface SessionHistoryResultMessage {
+  /** That of the `session.history`. */
+  request_id: RequestId;
+  session_id: string;
+  type: "session.history.result";
+  _meta?: { [name: string]: unknown };
+  /** The entries. */
+  entries?: Json[];
+  /** Why there are none. */
+  error?: string;
+  /** The entry that comes next, where there are more. */
+  next?: number;
+  turn_id?: string;
+}
+
+/** Entries that this hub does not get ([journal.7]). No entry itself. */
+export interface LagMessage {
+  /** The first of them. */
+  from: number;
+  session_id: string;
+  /** The last of them. */
+  to: number;
+  type: "lag";
+  _meta?: { [name: string]: unknown };
+  turn_id?: string;
+}
+
+/** Entry: something happened to the session that no adapter says. */
+export interface HostFactMessage {
+  session_id: string;
+  type: "host.fact";
+  _meta?: { [name: string]: unknown };
+  /** Whether the agent remembers the conversation. */
+  context?: Context;
+  /** The exit code of the process. */
+  exit_code?: number;
+  /** What. */
+  fact?: Fact;
+  /** The text for a person. */
+  message?: string;
+  /** The signal that ended it. */
+  signal?: number;
+  turn_id?: string;
+}
+
+/** Entry: an input was accepted, and begins a turn or waits for one. */
+export interface TurnBeginMessage {
+  /** What the user says. */
+  content: string;
+  session_id: string;
+  type: "turn.begin";
+  _meta?: { [name: string]: unknown };
+  /** The listener that said it. */
+  by?: string;
+  /** The input's own id. */
+  message_id?: MessageId;
+  /** True if another turn runs. */
+  queued?: boolean;
+  turn_id?: string;
+}
+
+/** Entry: an input was accepted for the running turn. */
+export interface InputSteeredMessage {
+  /** What the user says. */
+  content: string;
+  session_id: string;
+  type: "input.steered";
+  _meta?: { [name: string]: unknown };
+  /** The listener that said it. */
+  by?: string;
+  /** The input's own id. */
+  message_id?: MessageId;
+  turn_id?: string;
+}
+
+/** Entry: a file was handed to the agent. */
+export interface FileDeliveredMessage {
+  session_id: string;
+  type: "file.delivered";
+  _meta?: { [name: string]: unknown };
+  /** The listener that gave it. */
+  by?: string;
+  /** Its media type. */
+  file_mime_type?: string;
+  /** Its name. */
+  file_name?: string;
+  /** Its SHA-256, in hexadecimal. */
+  sha256?: string;
+  /** Its size in bytes. */
+  size?: number;
+  turn_id?: string;
+}
+
+/** Entry: a permission or a question is settled. */
+export interface RequestDecidedMessage {
+  /** Which. */
+  request_id: RequestId;
+  session_id: string;
+  type: "request.decided";
+  _meta?: { [name: string]: unknown };
+  /** Whether a permission was given. */
+  approved?: boolean;
+  /** The listener that answered. */
+  by?: string;
+  /** True if a question has no answer. */
+  cancelled?: boolean;
+  /** The option that was chosen. */
+  option_id?: string;
+  /** Why it was settled; absent: an answer came. */
+  reason?: StopReason;
+  turn_id?: string;
+  /** The answers to a question; one that is secret is `{"redacted": true}`. */
+  values?: { [name: string]: Json };
+}
+
+/** Entry: the running turn, or the one named, is to stop. */
+export interface StopRequestedMessage {
+  session_id: string;
+  type: "stop.requested";
+  _meta?: { [name: string]: unknown };
+  /** The listener that asked for it. */
+  by?: string;
+  /** Why. */
+  reason?: StopReason;
+  turn_id?: string;
+}
+
+/** The program behind the pipe. */
+export interface AdapterInfo {
+  /** Its name. */
+  name: string;
+  /** Its version. */
+  version?: string;
+}
+
+/** An agent behind a relay ([relay.4]). */
+export interface AgentEntry {
+  /** The value of `agent_id`. */
+  id: string;
+  /** Its capabilities. */
+  capabilities?: Capabilities;
+  /** The purpose. */
+  description?: string;
+  /** Its health, where it was asked for. */
+  health?: HealthEntry;
+  /** Its models. */
+  models?: Model[];
+  /** The text for a person. */
+  name?: string;
+  /** The built-in adapter, or `external`. */
+  profile?: string;
+  /** The state. */
+  state?: AgentState;
+}
+
+/** The state of an agent behind a relay. */
+export type AgentState = "idle" | "running" | "failed";
+
+/** Why a session was not attached or not opened. */
+export type AttachRefusal = "unknown" | "gone" | "forbidden" | "ahead" | "forked" | "exists" | "read_only";
+
+/** The capabilities of an adapter. */
+export interface Capabilities {
+  /** The way in which the agent runs: `interactive`, `run-to-completion`, `request-response`. */
+  exec_model?: string;
+  /** True if it lists the agent's earlier sessions, by `sessions.list`. */
+  lists_sessions?: boolean;
+  /** The most sessions at a time. */
+  max_sessions?: number;
+  /** True if it reports the agent's own session ids. */
+  native_session_ids?: boolean;
+  /** True if it can resume an earlier session. */
+  resume_attach?: boolean;
+  /** True if the agent reports the end of a turn, rather than the adapter guessing it. */
+  turn_completion?: boolean;
+  /** Whether an approval may change the tool's input, by `updated_input`. */
+  updated_input?: boolean;
+}
+
+/** The kind of a failure ([ext.6]). */
+export type Category = "timeout" | "cancelled" | "context_exhausted" | "max_turns" | "rate_limit" | "usage_limit" | "auth" | "billing" | "overloaded" | "model_not_found" | "session_not_found" | "permission_denied" | "tool_loop" | "not_installed" | "protocol" | "process_exit" | "host_restart" | "file_refused" | "oversize" | "busy" | "stop_unanswered" | "other";
+
+export type Channel = string;
+
+/** One of a field's choices. */
+export interface Choice {
+  /** The value. */
+  id: string;
+  /** More of it. */
+  description?: string;
+  /** The text for a person. */
+  label?: string;
+}
+
+/** Why an adapter ended a session. */
+export type ClosedReason = "finished" | "failed" | "refused" | "unknown_agent" | "limit" | "protocol" | "shutdown";
+
+/** A command that the agent understands in its input. */
+export interface Command {
+  /** Its name. */
+  name: string;
+  /** The description. */
+  description?: string;
+  /** The arguments that may follow it. */
+  hint?: string;
+  /** The text that an input carries to run it. */
+  text?: string;
+}
+
+/** The trigger for an agent to shorten its context. */
+export type CompactionTrigger = "auto" | "manual";
+
+/** The context of a resumed session. */
+export type Context = "kept" | "lost";
+
+/** The delivery of an input to the agent. */
+export type Delivered = "yes" | "no" | "unknown";
+
+/** A change of one file: both texts, or a patch. */
+export interface Diff {
+  /** The file. */
+  path: string;
+  /** The text after. */
+  new_text?: string;
+  /** The text before; absent for a new file. */
+  old_text?: string;
+  /** The change as a unified diff. */
+  patch?: string;
+}
+
+/** What happened to a session. */
+export type Fact = "opened" | "process_ended" | "resumed" | "host_restarted";
+
+/** The failure. */
+export interface Failure {
+  /** The kind of failure ([ext.6]). */
+  category?: Category;
+  /** The agent's own code. */
+  code?: string;
+  /** The text for a person. */
+  message?: string;
+  /** When trying again makes sense, RFC 3339. */
+  retry_at?: string;
+}
+
+/** The kind of answer that a question's field asks for. */
+export type FieldKind = "text" | "secret" | "boolean" | "number" | "choice" | "choices";
+
+/** How an agent and its process are ([relay.4]). Times are in milliseconds, rates are of the last seconds. */
+export interface HealthEntry {
+  /** How long that has run. */
+  age_ms?: number;
+  /** Bytes a second that it wrote. */
+  bytes_in_rate?: number;
+  /** Bytes a second that were written to it. */
+  bytes_out_rate?: number;
+  /** What was counted of it, by name. */
+  counters?: { [name: string]: number };
+  /** The end of the process before. */
+  last_end?: string;
+  /** Lines a second that it wrote. */
+  lines_rate?: number;
+  /** What is known of the process's life. */
+  liveness?: Liveness;
+  /** The number of its process. */
+  pid?: number;
+  /** Bytes that wait to be written to it. */
+  queued_bytes?: number;
+  /** Permissions and questions that wait for an answer. */
+  requests?: number;
+  /** When its process may be started again, where it waits for that. */
+  restart_in_ms?: number;
+  /** Open sessions. */
+  sessions?: number;
+  /** How bad it is. */
+  severity?: Severity;
+  /** How long it has said nothing. */
+  silent_ms?: number;
+  /** The end of its standard error, without secrets. */
+  stderr?: string;
+  /** Turns that run. */
+  turns?: number;
+  /** What is wrong and what to do, as one sentence. */
+  verdict?: string;
+}
+
+/** The effect of an input. */
+export type InputMode = "turn" | "steer";
+
+export type Json = unknown;
+
+/** Where the JSON of a member lies. */
+export interface LargeMember {
+  /** The absolute path of the file, within the session's exchange folder. */
+  file_path: string;
+  /** The digest of its bytes. */
+  sha256: Sha256;
+  /** The file's size, in bytes. */
+  size: number;
+}
+
+/** A session in the answer to `sessions.list` ([journal.12]). Times are RFC 3339. */
+export interface ListedSession {
+  /** Its agent. */
+  agent_id: string;
+  /** Its id. */
+  session_id: string;
+  /** When something last happened in it. */
+  active?: string;
+  /** What it takes in the journal, in bytes. */
+  bytes?: number;
+  /** When it was opened. */
+  created?: string;
+  /** Its working directory, where the hub chose one. */
+  cwd?: string;
+  /** How many entries it has. */
+  entries?: number;
+  /** How many of its turns have no end. */
+  open_turns?: number;
+  /** What it does. */
+  state?: SessionState;
+  /** A headline: its first input, or what the agent calls it. */
+  title?: string;
+}
+
+/** What is known of a process's life. */
+export type Liveness = "down" | "starting" | "alive" | "answering" | "progressing" | "suspected";
+
+/** The source of a log line. */
+export type LogStream = "raw" | "stderr" | "host" | "meta";
+
+export type MessageId = string;
+
+/** A mode that may be chosen. */
+export interface Mode {
+  /** The value of `mode`. */
+  id: string;
+  /** The text for a person. */
+  name?: string;
+}
+
+/** A model that may be chosen. */
+export interface Model {
+  /** The value of `model`. */
+  id: string;
+  /** The text for a person. */
+  label?: string;
+}
+
+/** Tokens and cost of one model. */
+export interface ModelUsage {
+  /** Input tokens from a cache. */
+  cache_read_tokens?: number;
+  /** Input tokens put into a cache. */
+  cache_write_tokens?: number;
+  /** The cost in USD. */
+  cost_usd?: number;
+  /** Tokens that the model read. */
+  input_tokens?: number;
+  /** Tokens that it wrote. */
+  output_tokens?: number;
+  /** Who runs it. */
+  provider?: string;
+  /** Output tokens spent on thinking. */
+  reasoning_tokens?: number;
+  /** Their sum. */
+  total_tokens?: number;
+}
+
+/** What happens when a hub reads more slowly than the session goes. */
+export type OnSlow = "wait" | "skip";
+
+/** What an open session does and takes ([relay.4]). Times are in milliseconds. */
+export interface OpenSession {
+  /** Its agent. */
+  agent_id: string;
+  /** The session. */
+  id: string;
+  /** How long it has been open. */
+  age_ms?: number;
+  /** Bytes of the agent's messages for it. */
+  bytes_in?: number;
+  /** Bytes of the messages for it that were written to the agent. */
+  bytes_out?: number;
+  /** Inputs that wait. */
+  queued_inputs?: number;
+  /** Permissions and questions that wait for an answer. */
+  requests?: number;
+  /** How long its turn has been silent, where that counts. */
+  silent_ms?: number;
+  /** What it does. */
+  state?: SessionActivity;
+  /** How long its turn has run. */
+  turn_ms?: number;
+  /** Bytes of its events that wait to be read. */
+  unread_bytes?: number;
+}
+
+/** The effect of a permission option. */
+export type OptionKind = "allow_once" | "allow_always" | "reject_once" | "reject_always";
+
+/** One way to answer a permission request. */
+export interface PermissionOption {
+  /** The value of `option_id`. */
+  id: string;
+  /** The effect. An option of unknown kind neither allows nor rejects by itself. */
+  kind?: OptionKind;
+  /** The text for a person. */
+  label?: string;
+}
+
+/** One entry of a plan. */
+export interface PlanEntry {
+  /** The text of the step. */
+  content: string;
+  /** The importance, in the agent's words. */
+  priority?: string;
+  /** The state of the step. */
+  status?: PlanStatus;
+}
+
+/** The state of a plan's entry. */
+export type PlanStatus = "pending" | "in_progress" | "completed";
+
+/** A question's field. */
+export interface QuestionField {
+  /** The key of its value in `input.response`. */
+  id: string;
+  /** The choices, for `choice` and `choices`. */
+  choices?: Choice[];
+  /** The value that stands without an answer. */
+  default?: Json;
+  /** The kind of answer. */
+  kind?: FieldKind;
+  /** The text for a person. */
+  label?: string;
+  /** True if it must be answered. */
+  required?: boolean;
+}
+
+export type RequestId = string;
+
+/** The conversation that a session resumes (`resume`). */
+export interface Resume {
+  /** True to send what was said before, marked as history. */
+  history?: boolean;
+  /** The agent's own id of the session. */
+  native_session_id?: string;
+  /** The adapter's `session_params`, untouched. */
+  params?: Json;
+}
+
+/** What a hub may do in a session. */
+export type Role = "control" | "observe";
+
+/** What an open session does. */
+export type SessionActivity = "unstarted" | "idle" | "running" | "stopping";
+
+/** A session that can be resumed. */
+export interface SessionEntry {
+  /** The value of `resume.native_session_id`. */
+  native_session_id: string;
+  /** When it began, RFC 3339. */
+  created_at?: string;
+  /** Its working directory. */
+  cwd?: string;
+  /** The number of messages. */
+  message_count?: number;
+  /** The text for a person. */
+  title?: string;
+  /** When it last changed, RFC 3339. */
+  updated_at?: string;
+}
+
+/** What a session of the journal does. */
+export type SessionState = "idle" | "running" | "detached" | "closed";
+
+/** How bad it is. */
+export type Severity = "ok" | "note" | "warning" | "error";
+
+export type Sha256 = string;
+
+/** The status of a turn's end. */
+export type Status = "completed" | "stopped" | "failed" | "refused" | "limit";
+
+/** Why a turn was stopped or a request was settled. */
+export type StopReason = "user" | "timeout" | "policy" | "stopped" | "shutdown";
+
+/** The way in which a system prompt joins the agent's own. */
+export type SystemPromptMode = "append" | "replace";
+
+export type ToolCallId = string;
+
+export type TurnId = string;
+
+/** Tokens and cost of a turn or of a session. */
+export interface Usage {
+  /** Input tokens that came from a cache. */
+  cache_read_tokens?: number;
+  /** Input tokens that were put into a cache. */
+  cache_write_tokens?: number;
+  /** The cost in USD. */
+  cost_usd?: number;
+  /** True if they are an estimate. */
+  estimated?: boolean;
+  /** Tokens that the model read, cached ones included. */
+  input_tokens?: number;
+  /** The model. */
+  model?: string;
+  /** The same per model. */
+  models?: { [name: string]: ModelUsage };
+  /** Tokens that it wrote. */
+  output_tokens?: number;
+  /** Who runs it. */
+  provider?: string;
+  /** Output tokens that were spent on thinking. */
+  reasoning_tokens?: number;
+  /** The scope of the numbers. */
+  scope?: UsageScope;
+  /** Their sum, as the provider counts it. */
+  total_tokens?: number;
+}
+
+/** The scope of usage numbers. */
+export type UsageScope = "turn" | "session";
+
+/** One line, as it may be written; a reader tolerates more. Unknown members are ignored, and null counts as absent. */
+export type AdapterMessage =
+  | OutputMessage
+  | TurnCompleteMessage
+  | FileOutputMessage
+  | PermissionRequestMessage
+  | SessionReadyMessage
+  | SessionInfoMessage
+  | SteerResultMessage
+  | ThinkingMessage
+  | MessageMessage
+  | ToolStartMessage
+  | ToolUpdateMessage
+  | ToolEndMessage
+  | PlanMessage
+  | ProgressMessage
+  | LogMessage
+  | ErrorMessage
+  | CustomMessage
+  | UsageMessage
+  | ContextUsageMessage
+  | CompactionMessage
+  | RateLimitMessage
+  | SessionsListResultMessage
+  | InputRequestMessage
+  | WorkingMessage
+  | PongMessage
+  | SessionClosedMessage
+  | PermissionCancelMessage
+  | AgentsListResultMessage;
+
+/** One line, as it may be written; a reader tolerates more. Unknown members are ignored, and null counts as absent. */
+export type HostMessage =
+  | SessionStartMessage
+  | UserInputMessage
+  | FileInputMessage
+  | PermissionResponseMessage
+  | StopMessage
+  | SessionCloseMessage
+  | SessionUpdateMessage
+  | InputResponseMessage
+  | FlowPauseMessage
+  | FlowResumeMessage
+  | PingMessage
+  | SessionsListMessage
+  | AgentsListMessage;
+
+/** One line, as it may be written; a reader tolerates more. Unknown members are ignored, and null counts as absent. */
+export type HubMessage =
+  | SessionAttachMessage
+  | SessionDetachMessage
+  | SessionHistoryMessage;
+
+/** One line, as it may be written; a reader tolerates more. Unknown members are ignored, and null counts as absent. */
+export type RelayMessage =
+  | SessionAttachedMessage
+  | SessionRefusedMessage
+  | InputResultMessage
+  | SessionHistoryResultMessage
+  | LagMessage
+  | HostFactMessage
+  | TurnBeginMessage
+  | InputSteeredMessage
+  | FileDeliveredMessage
+  | RequestDecidedMessage
+  | StopRequestedMessage;
+
+/** The members of each message, by its type. */
+export const FIELDS: ReadonlyMap<string, readonly string[]> = new Map([
+  ["agents.list", ["_meta","health","request_id","session_id","sessions","turn_id","type"]],
+  ["agents.list.result", ["_meta","agents","request_id","session_id","sessions","turn_id","type"]],
+  ["compaction", ["_meta","pre_tokens","session_id","total_tokens","trigger","turn_id","type"]],
+  ["context.usage", ["_meta","session_id","total_tokens","turn_id","type","used_tokens"]],
+  ["custom", ["_meta","data","history","large","message_id","name","parent_tool_call_id","session_id","truncated","turn_id","type"]],
+  ["error", ["_meta","category","fatal","history","message","message_id","parent_tool_call_id","session_id","turn_id","type"]],
+  ["file.delivered", ["_meta","by","file_mime_type","file_name","session_id","sha256","size","turn_id","type"]],
+  ["file.input", ["_meta","file_mime_type","file_name","file_path","session_id","sha256","size","turn_id","type"]],
+  ["file.output", ["_meta","file_mime_type","file_name","file_path","session_id","sha256","size","turn_id","type"]],
+  ["flow.pause", ["_meta","session_id","turn_id","type"]],
+  ["flow.resume", ["_meta","session_id","turn_id","type"]],
+  ["host.fact", ["_meta","context","exit_code","fact","message","session_id","signal","turn_id","type"]],
+  ["input.request", ["_meta","expires_at","fields","prompt","request_id","session_id","turn_id","type"]],
+  ["input.response", ["_meta","cancelled","request_id","session_id","turn_id","type","values"]],
+  ["input.result", ["_meta","duplicate","message_id","seq","session_id","turn_id","type"]],
+  ["input.steered", ["_meta","by","content","message_id","session_id","turn_id","type"]],
+  ["lag", ["_meta","from","session_id","to","turn_id","type"]],
+  ["log", ["_meta","content","history","large","message_id","parent_tool_call_id","session_id","stream","truncated","turn_id","type"]],
+  ["message", ["_meta","content","history","large","message_id","parent_tool_call_id","role","session_id","truncated","turn_id","type"]],
+  ["output", ["_meta","channel","content","history","message_id","parent_tool_call_id","session_id","turn_id","type"]],
+  ["permission.cancel", ["_meta","reason","request_id","session_id","turn_id","type"]],
+  ["permission.request", ["_meta","description","diffs","expires_at","history","input","message_id","options","parent_tool_call_id","request_id","resource","session_id","title","tool","tool_call_id","truncated","turn_id","type"]],
+  ["permission.response", ["_meta","always_allow","approved","end_turn","message","option_id","reason","request_id","session_id","turn_id","type","updated_input"]],
+  ["ping", ["_meta","nonce","session_id","turn_id","type"]],
+  ["plan", ["_meta","entries","history","message_id","parent_tool_call_id","session_id","turn_id","type"]],
+  ["pong", ["_meta","nonce","session_id","turn_id","type"]],
+  ["progress", ["_meta","history","message","message_id","parent_tool_call_id","session_id","turn_id","type"]],
+  ["rate_limit", ["_meta","resets_at","session_id","status","turn_id","type","utilization","window"]],
+  ["request.decided", ["_meta","approved","by","cancelled","option_id","reason","request_id","session_id","turn_id","type","values"]],
+  ["session.attach", ["_meta","after","env","epoch","extensions","mcp_servers","on_slow","protocol","role","session_id","turn_id","type"]],
+  ["session.attached", ["_meta","agent_id","cwd","epoch","first_seq","last_seq","listener","queued","requests","role","session_id","state","title","turn_id","type"]],
+  ["session.close", ["_meta","session_id","turn_id","type"]],
+  ["session.closed", ["_meta","error","reason","session_id","turn_id","type"]],
+  ["session.detach", ["_meta","session_id","turn_id","type"]],
+  ["session.history", ["_meta","from","request_id","session_id","to","turn_id","type"]],
+  ["session.history.result", ["_meta","entries","error","next","request_id","session_id","turn_id","type"]],
+  ["session.info", ["_meta","adapter","allowed_tools","capabilities","commands","context","denied_tools","display_id","input_modes","mode","model","models","modes","native_session_id","options_applied","permission_mode","reasoning_effort","session_id","turn_id","type"]],
+  ["session.ready", ["_meta","adapter","allowed_tools","capabilities","commands","context","denied_tools","display_id","extensions","input_modes","max_line","mode","model","models","modes","native_session_id","options_applied","permission_mode","protocol","reasoning_effort","session_id","turn_id","type"]],
+  ["session.refused", ["_meta","last_seq","message","reason","session_id","turn_id","type"]],
+  ["session.start", ["_meta","add_dirs","agent_id","allowed_domains","allowed_tools","cwd","denied_tools","env","exchange_dir","extensions","extra_args","iteration","max_cost_usd","max_line","max_turns","mcp_servers","mode","model","permission_mode","protocol","reasoning_effort","resume","role","run_id","session_id","skills","system_prompt","system_prompt_mode","task_id","temperature","turn_id","type","user_id","variables"]],
+  ["session.update", ["_meta","allowed_tools","denied_tools","mode","model","permission_mode","reasoning_effort","session_id","turn_id","type"]],
+  ["sessions.list", ["_meta","agent_id","cursor","cwd","extensions","id","limit","request_id","session_id","state","text","turn_id","type"]],
+  ["sessions.list.result", ["_meta","entries","error","next","request_id","session_id","sessions","turn_id","type"]],
+  ["steer.result", ["_meta","delivered","message_id","reason","session_id","turn_id","type"]],
+  ["stop", ["_meta","reason","session_id","turn_id","type"]],
+  ["stop.requested", ["_meta","by","reason","session_id","turn_id","type"]],
+  ["thinking", ["_meta","content","history","message_id","parent_tool_call_id","session_id","turn_id","type"]],
+  ["tool.end", ["_meta","content","data","diffs","duration_ms","history","is_error","large","message_id","parent_tool_call_id","session_id","tool_call_id","truncated","turn_id","type"]],
+  ["tool.start", ["_meta","history","input","kind","large","locations","message_id","parent_tool_call_id","session_id","title","tool","tool_call_id","truncated","turn_id","type"]],
+  ["tool.update", ["_meta","content","data","history","input","large","message_id","parent_tool_call_id","session_id","stream","title","tool_call_id","truncated","turn_id","type"]],
+  ["turn.begin", ["_meta","by","content","message_id","queued","session_id","turn_id","type"]],
+  ["turn.complete", ["_meta","artifacts","clear_session","delivered","duration_ms","error","exit_code","large","model","native_session_id","num_turns","provider","result","session_id","session_params","signal","status","stop_reason","summary","truncated","turn_id","type","usage"]],
+  ["usage", ["_meta","cache_read_tokens","cache_write_tokens","cost_usd","estimated","input_tokens","model","models","output_tokens","provider","reasoning_tokens","scope","session_id","total_tokens","turn_id","type"]],
+  ["user.input", ["_meta","content","large","message_id","mode","session_id","turn_id","type"]],
+  ["working", ["_meta","session_id","turn_id","type"]],
+]);

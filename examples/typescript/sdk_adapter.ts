@@ -1,0 +1,29 @@
+#!/usr/bin/env node
+// An echo adapter on the package for TypeScript: many sessions, stop, a permission, inputs during a turn, a model to choose.
+//
+//   adapters-sdk/typescript/check      # makes examples/typescript/dist/sdk_adapter.js
+import { setTimeout as sleep } from "node:timers/promises";
+import { serve, type Adapter, type Turn } from "@trunkline/sdk";
+
+type State = { model: string };
+
+async function takeInputs(turn: Turn<State>): Promise<void> {
+  for await (const steer of turn.steers()) await turn.output(`and ${steer.accept()}\n`);
+}
+
+const adapter: Adapter<State> = {
+  describe: () => ({ name: "sdk_adapter", version: "0.1.0", steerable: true, honours: ["model"] }),
+  greet: ({ model = "plain" }) => ({ model }),
+  start: (_, { model = "plain" }) => ({ model }),
+  update: (session, { model = session.state.model }) => (session.state = { model }),
+  async turn(turn, { content }) {
+    void takeInputs(turn);
+    const [, command, word = ""] = /^\/(tool|sleep) (\S+)/.exec(content) ?? [];
+    if (command === "sleep") await sleep(Number(word) * 1000, undefined, { signal: turn.signal });
+    if (command !== "tool") return turn.output(content);
+    const { approved } = await turn.permission({ tool: word, description: `Run ${word}`, resource: word });
+    return turn.output(`${approved ? "ran" : "denied"} ${word}`);
+  },
+};
+
+await serve(adapter);
