@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Writes src/trunkline/types.py, the messages as TypedDicts, from protocol/schema. With --check it only compares."""
+
+import json
+import keyword
+import sys
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent.parent
+SCHEMAS = PACKAGE.parent.parent / "protocol" / "schema"
+OUT = PACKAGE / "src" / "trunkline" / "types.py"
+UNIONS = {
+    "adapter-to-host": "AdapterMessage",
+    "host-to-adapter": "HostMessage",
+    "hub-to-relay": "HubMessage",
+    "relay-to-hub": "RelayMessage",
+}
+SCALARS = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
+
+
+def class_name(title):
+    return "".join(part.capitalize() for part in title.replace(".", "_").split("_"))
+
+
+def type_of(schema):
+    """The Python type of a schema, without None: absent and null are the same."""
+    if schema is True or not schema:
+        return "Any"
+    if "$ref" in schema:
+        return schema["$ref"].rsplit("/", 1)[1]
+    if "const" in schema:
+        return f"Literal[{json.dumps(schema['const'])}]"
+    if "enum" in schema:
+        return "Literal[" + ", ".join(json.dumps(value) for value in schema["enum"] if value is not None) + "]"
+    for key in ("anyOf", "oneOf"):
+        if key in schema:
+            kinds = [type_of(kind) for kind in schema[key] if kind.get("type") != "null"]
+            consts = [kind["const"] for kind in schema[key] if "const" in kind]
+            if len(consts) == len(kinds):
+                return "Literal[" + ", ".join(map(json.dumps, consts)) + "]"
+            return " | ".join(dict.fromkeys(kinds))
+    kinds = schema.get("type")
+    kinds = [kind for kind in ([kinds] if isinstance(kinds, str) else kinds or []) if kind != "null"]
+    if kinds == ["array"]:
+        return f"list[{type_of(schema.get('items'))}]"
+    if kinds == ["object"]:
+        return f"dict[str, {type_of(schema.get('additionalProperties'))}]"
+    if kinds and all(kind in SCALARS for kind in kinds):
+        return " | ".join(SCALARS[kind] for kind in kinds)
+    return "Any"
+
+
+def doc_of(schema, otherwise):
+    text = " ".join((schema.get("description") or otherwise).split()).replace("\\", "\\\\")
+    lines, line = [], ""
+    for word in text.split():
+        if len(line) + len(word) > 105:
+            lines.append(line)
+            line = ""
+        line = f"{line} {word}".strip()
+    return "\n    ".join([*lines, line])
+
+
+def typed_dict(name, schema):
+    required = set(schema.get("required", ()))
+    members = schema.get("properties", {})
+    if any(keyword.iskeyword(member) for member in members):  # such as `from`
+        kinds = {member: type_of(members[member]) for member in sorted(members)}
+        whole = [
+            f"    {json.dumps(member)}: " + (json.dumps(kind) if member in required else f'NotRequired[{kind!r}]')
+            for member, kind in kinds.items()
+        ]
+        return "\n".join([f"{name} = TypedDict({json.dumps(name)}, {{", *(line + "," for line in whole), "})"])
+    lines = [f"class {name}(TypedDict):", f'    """{doc_of(schema, f"A `{name}`.")}"""', ""]
+    for member in sorted(members, key=lambda member: (member not in required, member)):
+        kind = type_of(members[member])
+        lines.append(f"    {member}: {kind}" if member in required else f"    {member}: NotRequired[{kind}]")
+    return "\n".join(lines)
+
+
+def generate():
+    defs, blocks, unions, fields = {}, [], [], {}
+    for file, union in UNIONS.items():
+        schema = json.loads((SCHEMAS / f"{file}.schema.json").read_text())
+        names = []
+        for message in schema["oneOf"]:
+            name = class_name(message["title"])
+            names.append(name)
+            if message["title"] not in fields:
+                fields[message["title"]] = sorted(message["properties"])
+                blocks.append(typed_dict(name, message))
+        for name, definition in schema.get("$defs", {}).items():
+            defs.setdefault(name, definition)
+        unions.append(f"{union} = " + " | ".join(dict.fromkeys(names)))
+    taken = {class_name(title) for title in fields}
+    aliases = []
+    for name, definition in sorted(defs.items()):
+        if name in taken:
+            continue  # the object within a message has the same members as the message
+        if definition is not True and definition.get("properties"):
+            blocks.append(typed_dict(name, definition))
+        else:
+            aliases.append(f"{name}: TypeAlias = {type_of(definition)!r}")
+    table = ["FIELDS: dict[str, frozenset[str]] = {"]
+    table += [f"    {json.dumps(title)}: frozenset({json.dumps(names)})," for title, names in sorted(fields.items())]
+    table += ["}", '"""The members of each message."""']
+    head = [
+        '"""The messages of the protocol, made from its schemas by scripts/generate.py: do not edit.',
+        "",
+        "In every member null equals absent. An enumerated member may hold values of later versions.",
+        '"""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "from typing import Any, Literal, NotRequired, TypeAlias, TypedDict",
+        "",
+        "# fmt: off",
+        "# ruff: noqa: E501",
+    ]
+    parts = ["\n".join(head), "\n".join(aliases), *blocks, "\n".join(unions), "\n".join(table)]
+    return "\n\n\n".join(parts) + "\n"
+
+
+text = generate()
+if "--check" in sys.argv:
+    sys.exit(0 if OUT.exists() and OUT.read_text() == text else "types.py is not what the schemas make: run scripts/generate.py")
+OUT.write_text(text)

@@ -1,0 +1,124 @@
+"""Lines: hostile ones come to no harm, long ones are cut, and none mixes with another."""
+
+import json
+
+import pytest
+from trunkline._fit import TooLong as NoFit
+from trunkline._fit import fit
+from trunkline._frames import Lines, TooLong
+from trunkline._json import DEEP, encode, parse, text_json
+from trunkline.testing import Host
+
+
+def echo(turn):
+    turn.output(turn.text)
+
+
+HOSTILE = [
+    b"",
+    b" \t\r",
+    b"null",
+    b"[]",
+    b'{"type":"user.input","session_id":"s-1","content":NaN}',
+    b'{"type":"user.input","session_id":"s-1","content":"half',
+    b'{"type":"user.input","session_id":"s-1","content":"\xff"}',
+    b'{"type":"user.input","session_id":"s-\\ud800","content":"x"}',
+    b'{"type":"user.input","session_id":"s-1","content":' + b"[" * 200_000 + b"]" * 200_000 + b"}",
+    b"[" * 1_000_000,
+    b'{"type":["user.input"],"session_id":"s-1"}',
+    b'{"type":"user.input","session_id":"s-1","content":["x"]}',
+    b'{"type":"user.input","session_id":"' + b"s" * 300 + b'","content":"x"}',
+    "{'type':'stop'}".encode(),
+]
+
+
+@pytest.mark.parametrize("line", HOSTILE, ids=range(len(HOSTILE)))
+def test_noise_is_skipped_and_the_next_line_is_read(line):
+    with Host(echo) as host:
+        session = host.open()
+        host.write_line(line)
+        assert [m["type"] for m in session.send("after").messages] == ["output", "turn.complete"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["\u2028\u2029\u0085\x0b\x0c", "\U0001f600" * 1000, '"\\\n\r\t\x00', "\ud83d"],
+    ids=["separators", "wide", "escapes", "half"],
+)
+def test_texts_pass_unharmed(text):
+    with Host(echo) as host:
+        assert host.open().send(text).text == text.replace("\ud83d", "\ufffd")
+
+
+def test_unknown_members_may_be_anything():
+    deep = b"[" * 100_000 + b"]" * 100_000
+    line = b'{"type":"user.input","session_id":"s-1","turn_id":"t-9","content":"x","a":%s,"b":%s,"c":-1e99999}'
+    with Host(echo) as host:
+        session = host.open()
+        host.write_line(line % (deep, b"9" * 100_000))
+        assert session.until("turn.complete")[-1]["turn_id"] == "t-9"
+
+
+def test_a_line_over_the_limit_is_skipped_and_told_to_its_session():
+    with Host(echo) as host:
+        session = host.open()
+        piece = b"x" * (1 << 20)
+        import os
+
+        for part in [b'{"type":"user.input","session_id":"s-1","content":"', *[piece] * 20, b'"}\n']:
+            rest = memoryview(part)
+            while rest:
+                rest = rest[os.write(host._input, rest) :]
+        told = session.next()
+        assert (told["type"], told["category"]) == ("error", "oversize")
+        assert session.send("after").text == "after"
+
+
+def test_long_lines_are_skipped_in_bounded_memory():
+    lines, most, told = Lines(1 << 20), 0, []
+    for _ in range(1600):
+        told += lines.feed(b"x" * 65536)
+        most = max(most, sum(map(len, lines._parts)))
+    told += lines.feed(b'\n{"type":"a"}\n')
+    assert most <= (1 << 20) + 65536
+    assert isinstance(told[0], TooLong) and told[0].bytes == 1600 * 65536
+    assert told[1:] == [b'{"type":"a"}']
+
+
+def test_lines_are_the_same_however_bytes_are_split():
+    text = b'\xef\xbb\xbf{"a":"\xe2\x80\xa8"}\r\n\n{"b":1}\n{"cut"'
+    whole = [line for line in Lines().feed(text)]
+    lines = Lines()
+    assert [line for at in range(len(text)) for line in lines.feed(text[at : at + 1])] == whole
+    assert [parse(line) for line in whole] == [{"a": "\u2028"}, None, {"b": 1}]
+    assert list(lines.finish()) == [b'{"cut"']
+
+
+def test_json_as_the_specification_reads_it():
+    assert parse(b'{"a":1,"a":2}') == {"a": 2}
+    assert parse(b'{"a":%s}' % (b"[" * 300 + b"]" * 300)) == {"a": DEEP}
+    assert parse(b'{"a":%s,"b":"\\ud83d"}' % (b"[" * 300 + b"]" * 300)) == {"a": DEEP, "b": "\ufffd"}
+    for bad in [b'{"a":%s,}' % (b"[]" * 200), b'{"a":' + b"[]," * 200 + b"}", b"{" * 300]:
+        assert parse(bad) is None
+    assert json.loads(text_json("\u2028\ud800é")) == "\u2028\ufffdé"
+    assert "\u2028" not in encode({"a": "\u2028"})
+
+
+def test_deltas_are_cut_into_pieces_that_joined_are_the_whole():
+    text = 'é"\\\u2028' * 200_000
+    lines = list(fit({"type": "output", "session_id": "s", "content": text}, frozenset(), 1 << 20))
+    assert len(lines) > 1 and all(len(line.encode()) <= 1 << 20 for line in lines)
+    assert "".join(json.loads(line)["content"] for line in lines) == text
+
+
+def test_other_messages_are_shortened_and_say_so():
+    message = {"type": "tool.end", "session_id": "s", "tool_call_id": "c", "content": "é" * 900_000, "data": "x" * 900_000}
+    (line,) = fit(message, frozenset({"events"}), 1 << 20)
+    cut = json.loads(line)
+    assert cut["truncated"] is True and len(line.encode()) <= 1 << 20 and "data" not in {*cut} or len(cut["content"]) < 900_000
+
+
+def test_what_a_person_decides_by_is_never_cut():
+    message = {"type": "permission.request", "session_id": "s", "request_id": "r", "tool": "t", "description": "d"}
+    with pytest.raises(NoFit):
+        list(fit({**message, "resource": "x" * (1 << 21)}, frozenset({"control"}), 1 << 20))
