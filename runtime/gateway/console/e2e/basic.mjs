@@ -1,6 +1,6 @@
 // The flows of a person's day.
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { PROSE } from "../mock/agent.mjs";
 import { PNG } from "../mock/material.mjs";
 import { clean, ends, open, send, until, wholeText } from "./steps.mjs";
@@ -46,6 +46,7 @@ export const flows = {
       const context = await browser.newContext();
       const page = await context.newPage();
       const file = place.handover();
+      assert.equal(statSync(file).mode & 0o777, 0o600);
       await page.goto(`file://${file}`);
       await page.getByRole("navigation", { name: "Sessions" }).waitFor();
       assert.equal(page.url(), `${place.url}/`);

@@ -5,7 +5,7 @@ import { createRequire } from "node:module";
 import { fill, run } from "../mock/agent.mjs";
 import { start } from "../mock/main.mjs";
 import { XSS } from "../mock/material.mjs";
-import { fresh } from "./basic.mjs";
+import { entries, fresh } from "./basic.mjs";
 import { clean, drawn, ends, open, send, until, wholeText } from "./steps.mjs";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -32,8 +32,8 @@ export const flows = {
       it.place.stop = (await start({ port: Number(new URL(url).port), world, pace: 5 })).stop;
       await page.getByText("the host ended and was started again").waitFor({ timeout: 15_000 });
       await page.locator(".ended.completed").waitFor({ timeout: 15_000 });
-      const entries = world.sessions.get("Restart").entries;
-      assert.equal(entries.filter((line) => line.includes("stream after that")).length, 1, "it arrived once");
+      const kept = world.sessions.get("Restart").entries;
+      assert.equal(kept.filter((line) => line.includes("stream after that")).length, 1, "it arrived once");
       assert.equal(await page.locator(".sent").count(), 0);
       const text = await wholeText(page);
       assert.equal(text.split("word4 word5").length, 2);
@@ -57,6 +57,12 @@ export const flows = {
       assert.equal(text.split("word4 word5").length, 2, "nothing is doubled");
       assert.equal(text.split("stream after that").length, 2, "it arrived once");
       assert.match(text, /host_restart/);
+      // The page has each entry of the journal, and each once.
+      const stored = (await entries(it, new URL(page.url()).hash)).map((entry) => entry.seq);
+      assert.deepEqual(stored, stored.map((_, at) => at + 1));
+      await page.getByRole("button", { name: "Wire view" }).click();
+      await page.getByText(`${stored.length} entries`).waitFor();
+      await page.locator(".wire .seq", { hasText: new RegExp(`^${stored.length}$`) }).waitFor();
       assert.equal(await page.locator(".sent").count(), 0);
       await clean(page, wrong);
     },
@@ -241,10 +247,10 @@ export const flows = {
             await send(page, "question");
             await page.locator(".waiting").waitFor();
           }
-          const look = async (what) => {
-            await drawn(page);
-            await page.evaluate(AXE);
-            const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+          const look = async (what, at = page) => {
+            await drawn(at);
+            await at.evaluate(AXE);
+            const { violations } = await at.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
             for (const each of violations) if (["serious", "critical"].includes(each.impact)) found.push(`${colorScheme} ${width} ${what}: ${each.id}: ${each.nodes.slice(0, 3).map((node) => `${node.html.slice(0, 160)} ${node.any[0]?.message ?? ""}`).join(" | ")}`);
           };
           await look("session");
@@ -262,6 +268,18 @@ export const flows = {
           await page.keyboard.press("n");
           await look("new");
           await page.keyboard.press("Escape");
+          await page.keyboard.press("Control+k");
+          await page.locator(".palette li", { hasText: "Axe" }).first().waitFor();
+          await look("commands");
+          await page.keyboard.press("Escape");
+          await page.evaluate(() => document.activeElement.blur());
+          await page.keyboard.press("?");
+          await look("keys");
+          await page.keyboard.press("Escape");
+          await page.getByRole("button", { name: "Settings of the session" }).click();
+          await page.getByRole("button", { name: "Remove it" }).click();
+          await look("settings");
+          await page.keyboard.press("Escape");
           for (const [view, has] of [["sessions", ".welcome, .list li a"], ["agents", ".card h2"], ["usage", ".usage td, .usage .empty"]]) {
             await page.evaluate((name) => {
               location.hash = `#/${name}`;
@@ -269,7 +287,14 @@ export const flows = {
             await page.locator(has).first().waitFor({ state: "attached" });
             await look(view);
           }
-          await page.evaluate(() => sessionStorage.clear());
+          if (width > 760) {
+            const stranger = await it.browser.newContext({ colorScheme, bypassCSP: true, reducedMotion: "reduce" });
+            const first = await stranger.newPage();
+            await first.goto(it.place.url);
+            await first.getByLabel("Token").waitFor();
+            await look("sign in", first);
+            await stranger.close();
+          }
           await page.context().close();
         }
       }

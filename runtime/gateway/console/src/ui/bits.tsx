@@ -1,5 +1,5 @@
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 const PATHS: { [name: string]: string } = {
   plus: "M8 3v10M3 8h10",
@@ -79,7 +79,8 @@ export function Copy({ text, label = "Copy" }: { text: () => string; label?: str
 /** A dialog that is modal, closed by Esc, and gives the focus back. */
 export function Dialog(props: { title: string; close: () => void; children: ComponentChildren }): JSX.Element {
   const ref = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  // Before the next key comes: who types on reaches the field, and not the page.
+  useLayoutEffect(() => {
     const before = document.activeElement;
     ref.current?.showModal();
     const field = ref.current?.querySelector<HTMLElement>("form textarea") ?? ref.current?.querySelector<HTMLElement>("form select, form input");

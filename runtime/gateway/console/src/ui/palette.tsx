@@ -18,19 +18,21 @@ export function Palette({ commands, close }: { commands: Command[]; close: () =>
   const { api } = useShell();
   const [text, ask] = useState("");
   const [at, move] = useState(0);
-  const [sessions, list] = useState<ListedSession[]>([]);
+  const [answer, take] = useState<{ of: string; sessions: ListedSession[] }>({ of: "", sessions: [] });
   useEffect(() => {
     let gone = false;
-    api.sessions({ text: text.trim(), state: "", agent: "" }).then((page) => !gone && list(page.sessions.slice(0, MOST)), () => undefined);
+    api.sessions({ text: text.trim(), state: "", agent: "" }).then((page) => !gone && take({ of: text, sessions: page.sessions }), () => undefined);
     return () => {
       gone = true;
     };
   }, [text]);
 
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  // Until the answer to these words is here, what is known of them: Enter chooses nothing that does not fit.
+  const sessions = answer.sessions.filter((each) => answer.of === text || words.every((word) => each.title.toLowerCase().includes(word)));
   const found: Command[] = [
     ...commands.filter((each) => words.every((word) => each.label.toLowerCase().includes(word))),
-    ...sessions.map((each) => ({
+    ...sessions.slice(0, MOST).map((each) => ({
       label: visible(each.title || each.id),
       key: visible(each.agent),
       run: () => {
