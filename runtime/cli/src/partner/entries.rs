@@ -147,3 +147,57 @@ pub(super) fn lag(lag: &Lag) -> Heard {
     let text = format!("entries {} to {} are not in the journal any more", lag.from, lag.to);
     Heard::Note { mark: "!", style: paint::CARE, text }
 }
+
+#[cfg(test)]
+mod tests {
+    use trunkline_host::protocol::Failure;
+    use trunkline_sessions::ends;
+
+    use super::*;
+
+    #[test]
+    fn an_end_is_told_as_a_host_of_this_process_tells_it() {
+        let exit = Some(ExitStatus { code: Some(7), signal: None });
+        for (cause, exit, tail, message) in
+            CAUSES.map(|cause| (cause, None, None, "why")).into_iter().chain([
+                (Cause::Complete, None, None, "why"),
+                (Cause::ProcessExit, exit, Some("last"), "it ended; its last words on stderr:\nlast"),
+                (Cause::EndOfStream, exit, Some(""), "it closed its output"),
+            ])
+        {
+            let end = TurnEnd {
+                turn: TurnNo::new(1),
+                cause,
+                status: Status::Failed,
+                complete: None,
+                error: Some(Failure::new(Category::Other, message)),
+                delivered: Delivered::No,
+                exit,
+                stderr_tail: tail.map(str::to_owned),
+                took: Duration::from_secs(2),
+            };
+            let meta = ends::cause(&end);
+            assert_eq!(meta.is_none(), cause == Cause::Complete);
+            let told = turn_end(end.turn, end.clone().into(), meta.as_ref(), Some(end.took));
+            assert_eq!(told.cause, end.cause);
+            assert_eq!((told.status, told.delivered, told.took), (end.status, end.delivered, end.took));
+            assert_eq!((told.exit, &told.stderr_tail), (end.exit, &end.stderr_tail), "{cause}");
+            assert_eq!(told.error, end.error);
+        }
+    }
+
+    #[test]
+    fn what_stands_beside_an_end_and_is_none_of_it_is_left_alone() {
+        let beside = |text: &str| {
+            let json: Box<serde_json::value::RawValue> = serde_json::from_str(text).unwrap();
+            let meta = Meta::new(trunkline_host::protocol::Json::of(&json).unwrap());
+            turn_end(TurnNo::new(1), TurnComplete::default(), meta.as_ref(), None).cause
+        };
+        for text in
+            ["{}", r#"{"trunkline": {"cause": "none such"}}"#, r#"{"trunkline": 1}"#, r#"{"cause": "limit"}"#]
+        {
+            assert_eq!(beside(text), Cause::Complete, "{text}");
+        }
+        assert_eq!(beside(r#"{"trunkline": {"cause": "limit"}, "other": 1}"#), Cause::Limit);
+    }
+}
