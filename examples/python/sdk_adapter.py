@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """An adapter on the package `trunkline` (adapters-sdk/python): an echo with stop, permissions and files."""
 import asyncio
+import contextlib
 import re
 import sys
 from pathlib import Path
@@ -12,7 +13,10 @@ import trunkline
 
 async def answer(turn: trunkline.AsyncTurn) -> None:
     if found := re.fullmatch(r"/sleep (\d+\.?\d*)", turn.text):
-        await asyncio.sleep(float(found[1]))  # a stop cancels it here
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(float(found[1])):  # a stop cancels it here
+                while steer := await turn.next_steer():
+                    await turn.output(steer.accept())
     elif found := re.match(r"/tool (\S+)", turn.text):
         decision = await turn.permission(found[1], f"Run {found[1]}", found[1])
         return await turn.output(f"{'ran' if decision else 'denied'} {found[1]}")

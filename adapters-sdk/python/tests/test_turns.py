@@ -72,6 +72,20 @@ def test_a_stop_ends_a_blocking_handler_at_its_next_call():
         assert (end["status"], end["stop_reason"]) == ("stopped", "user")
 
 
+def test_a_stop_is_no_failure_for_the_operator(capsys):
+    async def handler(turn):
+        await turn.output("begun")
+        await asyncio.sleep(60)
+
+    with Host(handler) as host:
+        session = host.open()
+        session.begin("x")
+        session.until("output")
+        session.write("stop")
+        assert session.until("turn.complete")[-1]["status"] == "stopped"
+    assert capsys.readouterr().err == ""
+
+
 def test_a_stop_cancels_an_async_handler_which_may_have_last_words():
     async def handler(turn):
         try:

@@ -21,6 +21,7 @@ from .adapter import Adapter, Handler, adapter_of, is_async
 LAST_ANSWERS = 0.1  # seconds that turns go on after the end of input, so that `printf … | adapter` is answered
 TURNS = {"end of input": 1.0, "told": 0.5, "broken pipe": 0.0}
 CLOSES, WRITES = 0.4, 0.3
+SWITCH = 0.0005  # seconds: the threads that read and write wait no longer for one that computes
 AFTER = 0.5  # seconds that the interpreter has to end
 
 
@@ -106,6 +107,7 @@ def serve(handler: Handler | Adapter, *, stop_grace: float = STOP_GRACE, **descr
     adapter = adapter_of(handler, description)
     _flags(adapter)
     source, sink = _take_stdio()
+    sys.setswitchinterval(SWITCH)
     server = Server(adapter, stop_grace)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: server.end("told"))

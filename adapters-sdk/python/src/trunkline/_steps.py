@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import sys
 import traceback
@@ -94,7 +95,7 @@ def end_of(core: Core, error: BaseException | None) -> tuple[Message, Failure | 
     """The end of a turn whose handler has returned, or raised."""
     if error is None:
         return {"status": "completed"}, None
-    if isinstance(error, Stopped):
+    if isinstance(error, Stopped | asyncio.CancelledError):
         return {"status": "stopped"}, None
     failure = failure_of(core, "a turn", error)
     end = {"status": failure.status}
