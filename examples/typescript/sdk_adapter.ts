@@ -13,7 +13,7 @@ async function takeInputs(turn: Turn<State>): Promise<void> {
 
 const adapter: Adapter<State> = {
   describe: () => ({ name: "sdk_adapter", version: "0.1.0", steerable: true, honours: ["model"] }),
-  greet: ({ model = "plain" }) => ({ model }),
+  greet: ({ model = "plain" }) => ({ model, options_applied: ["model"] }),
   start: (_, { model = "plain" }) => ({ model }),
   update: (session, { model = session.state.model }) => (session.state = { model }),
   async turn(turn, { content }) {

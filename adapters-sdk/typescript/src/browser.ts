@@ -1,0 +1,85 @@
+/**
+ * Drive agents from a browser: sessions over the daemon's WebSocket, or a session's entries over Server-Sent Events. The daemon
+ * takes a page of another site where `trunkline up --allow-origin` names it.
+ *
+ * @module
+ */
+import type { Connect } from "./hub.js";
+import type { Entry } from "./conversation.js";
+
+export { Client } from "./hub.js";
+export type { ClientOptions, Connect, OpenOptions, PermissionAnswer, Pipe, PipeEvents } from "./hub.js";
+export type { Conversation, Done, Entry } from "./conversation.js";
+
+/** The WebSocket of a daemon at `http://…`, by a token, which is the first message and in no address. Needs Node 22 in Node. */
+export function webSocket(url: string, token: string): Connect {
+  return (events) =>
+    new Promise((resolve, reject) => {
+      const address = new URL("/v1/pipe", url);
+      address.protocol = address.protocol.replace("http", "ws");
+      const socket = new WebSocket(address);
+      socket.onerror = () => reject(new Error(`no connection to ${address.host}`));
+      socket.onclose = ({ reason }) => (reject(new Error(reason)), events.closed(reason || "the WebSocket was closed"));
+      socket.onmessage = ({ data }) => {
+        for (const line of String(data).split("\n")) if (line) events.line(line);
+      };
+      socket.onopen = () => {
+        socket.send(JSON.stringify({ type: "auth", token }));
+        resolve({ send: (line) => socket.readyState === WebSocket.OPEN && socket.send(line), close: () => socket.close() });
+      };
+    });
+}
+
+export interface EventsOptions {
+  token: string;
+  /** The last entry that the reader has: 0. */
+  after?: number;
+  /** Ends it. */
+  signal?: AbortSignal;
+  /** How long a stream that was cut is tried again, in milliseconds: 30 000. */
+  retryFor?: number;
+}
+
+/**
+ * The entries of a session over Server-Sent Events, each once, from `after` on and until the session is closed. A stream that
+ * was cut is opened again behind the last entry. Rejects where the daemon refuses (401, 403, 404), or stays away.
+ */
+export async function* eventsOf(url: string, session: string, options: EventsOptions): AsyncGenerator<Entry, void, void> {
+  const { token, signal, retryFor = 30_000 } = options;
+  let after = options.after ?? 0;
+  for (let since = Date.now(), wait = 50; ; wait = Math.min(wait * 2, 2000)) {
+    try {
+      const address = new URL(`/v1/sessions/${encodeURIComponent(session)}/events?after=${after}`, url);
+      const answer = await fetch(address, { headers: { Authorization: `Bearer ${token}` }, ...(signal ? { signal } : {}) });
+      if (answer.status === 204) return; // it is closed, and has no more entries
+      if (!answer.ok) throw Object.assign(new Error(`the daemon answers ${answer.status}: ${await answer.text()}`), { status: answer.status });
+      for await (const entry of entriesOf(answer.body!)) {
+        [since, wait] = [Date.now(), 50];
+        if (entry.seq === undefined || entry.seq <= after) continue;
+        after = entry.seq;
+        yield entry;
+      }
+    } catch (error) {
+      const { status } = error as { status?: number };
+      if (signal?.aborted || (status !== undefined && status < 500) || Date.now() - since > retryFor) throw error;
+    }
+    await new Promise((resolve) => setTimeout(resolve, wait));
+  }
+}
+
+async function* entriesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<Entry, void, void> {
+  const reader = body.pipeThrough(new TextDecoderStream() as any).getReader() as ReadableStreamDefaultReader<string>;
+  let rest = "";
+  try {
+    for (let read; !(read = await reader.read()).done; ) {
+      const blocks = (rest + read.value).split("\n\n");
+      rest = blocks.pop()!;
+      for (const block of blocks) {
+        const data = block.split("\n").filter((line) => line.startsWith("data:"));
+        if (data.length > 0) yield JSON.parse(data.map((line) => line.slice(5).trimStart()).join("\n")) as Entry;
+      }
+    }
+  } finally {
+    void reader.cancel().catch(() => {});
+  }
+}

@@ -1,0 +1,205 @@
+// One session of a client: its position in the journal, its turns, its events.
+import type { Client } from "./hub.js";
+import type { AdapterMessage, RelayMessage, TurnCompleteMessage } from "./types.js";
+
+type Message = { [name: string]: any };
+
+/** What happens in a session: a message, which has `seq`, `epoch` and `time` where the relay keeps a journal. */
+export type Entry = (AdapterMessage | RelayMessage) & { seq?: number; epoch?: number; time?: string; by?: string };
+
+/** A turn that has ended: its answer (`output` on stdout, joined) and its end. */
+export interface Done {
+  text: string;
+  end: TurnCompleteMessage;
+}
+
+/** A turn whose end has not come. */
+export interface Pending {
+  readonly input: Message;
+  text: string;
+  resolve(done: Done): void;
+  reject(error: Error): void;
+}
+
+const KEPT = 10_000; // entries that wait for their reader
+
+/** A session. Entries come once each and in order, however often the pipe is lost. */
+export class Conversation {
+  /** Settled when the relay has the session, or has refused it. @internal */
+  readonly ready: Promise<void>;
+  readonly #client: Client;
+  readonly #options: Message;
+  readonly #turns = new Map<string, Pending>(); // by turn id
+  #attach: { after: number; role: string } | undefined;
+  #isReady!: () => void;
+  #isRefused!: (error: Error) => void;
+  #position: number;
+  #epoch: number | undefined;
+  #open = new Set<string>(); // requests that wait, as an attach has told
+  #caughtUp = 0; // the last entry that was there at the attach
+  #entries: Entry[] = [];
+  #listening = false;
+  #behind = false; // its reader is slow: what is new is read again from the journal
+  #wake: (() => void) | undefined;
+  #over: Error | true | undefined;
+
+  /** @internal */
+  constructor(client: Client, readonly id: string, options: Message, attach: { after: number; role: string } | undefined) {
+    this.#client = client;
+    this.#options = options;
+    this.#attach = attach;
+    this.#position = attach?.after ?? 0;
+    this.ready = new Promise((resolve, reject) => ([this.#isReady, this.#isRefused] = [resolve, reject]));
+    this.ready.catch(() => {}); // who opened it hears of it
+  }
+
+  /** The last entry that it has: where another client may go on. 0 where there is no journal, or no entry yet. */
+  get position(): number {
+    return this.#position;
+  }
+
+  /** Sends an input, and resolves at the end of its turn, whatever that is. Rejects where the session is lost. */
+  turn(content: string): Promise<Done> {
+    if (this.#over) return Promise.reject(this.#over === true ? new Error("the session has ended") : this.#over);
+    const turn_id = crypto.randomUUID();
+    // The same `message_id` is the same input, however often it is sent.
+    const input = { type: "user.input", session_id: this.id, turn_id, message_id: crypto.randomUUID(), content };
+    return new Promise((resolve, reject) => {
+      this.#turns.set(turn_id, { input, text: "", resolve, reject });
+      this.#client.send(input);
+    });
+  }
+
+  /** Stops the turn that runs. */
+  stop(): void {
+    this.#client.send({ type: "stop", session_id: this.id, reason: "user" });
+  }
+
+  /** Answers a question, by the ids of its fields; nothing cancels it. */
+  answer(requestId: string, values?: { [field: string]: unknown }): void {
+    const answer = values ? { values } : { cancelled: true };
+    this.#client.send({ type: "input.response", session_id: this.id, request_id: requestId, ...answer });
+  }
+
+  /** Ends the session, for all who are attached. */
+  close(): void {
+    this.#client.send({ type: "session.close", session_id: this.id });
+    this.lost(true);
+  }
+
+  /**
+   * What happens from now on, each entry once; one reader at a time. It ends with the session, and rejects where the session is
+   * lost. A slow reader misses nothing where there is a journal, else it is given up beyond 10 000 entries.
+   */
+  async *events(): AsyncGenerator<Entry, void, void> {
+    this.#listening = true;
+    try {
+      for (;;) {
+        const entry = this.#entries.shift();
+        if (entry) yield entry;
+        else if (this.#behind && !this.#over) {
+          this.#behind = false;
+          this.begin();
+        } else if (this.#over) break;
+        else await new Promise<void>((resolve) => (this.#wake = resolve));
+      }
+      if (this.#over instanceof Error) throw this.#over;
+    } finally {
+      this.#listening = false;
+      this.#entries = [];
+    }
+  }
+
+  /** Says on a new pipe what the session is, and again what was not answered. @internal */
+  begin(): void {
+    const said = { session_id: this.id, protocol: 1, extensions: this.#client.extensions };
+    if (this.#position > 0) this.#attach = { after: this.#position, role: this.#attach?.role ?? "control" };
+    if (!this.#attach) this.#client.send({ ...this.#options, type: "session.start", ...said });
+    else {
+      const epoch = this.#epoch === undefined ? {} : { epoch: this.#epoch };
+      this.#client.send({ type: "session.attach", ...said, ...this.#attach, ...epoch });
+    }
+    for (const { input } of this.#turns.values()) this.#client.send(input);
+  }
+
+  /** @internal */
+  lost(why: string | true): void {
+    if (this.#over) return;
+    this.#over = why === true || new Error(`the session is lost: ${why}`);
+    const error = this.#over === true ? new Error("the session has ended") : this.#over;
+    this.#isRefused(error);
+    for (const turn of this.#turns.values()) turn.reject(error);
+    this.#turns.clear();
+    this.#client.forget(this);
+    this.#wake?.();
+  }
+
+  /** @internal */
+  take(message: Message): void {
+    const { type, seq } = message;
+    if (type === "session.refused") return this.#refused(message);
+    if (type === "session.attached") {
+      [this.#open, this.#caughtUp] = [new Set(message["requests"] ?? []), message["last_seq"]];
+      return this.#isReady();
+    }
+    if (type === "input.result") return this.#renamed(message);
+    if (message["provisional"] === true) return; // it comes again, once it is stored
+    if (seq !== undefined && !this.#counts(message)) return;
+    if (type === "session.ready" || seq !== undefined) this.#isReady();
+    if (type === "lag") this.#position = Math.max(this.#position, message["to"]);
+    this.#note(message);
+    this.#tell(message as Entry);
+    if (type === "session.closed") this.lost(true);
+  }
+
+  // Whether an entry is the next one. What comes behind a gap is read again.
+  #counts({ seq, epoch }: Message): boolean {
+    if (seq <= this.#position || this.#behind) return false;
+    if (this.#listening && this.#entries.length >= KEPT) {
+      this.#behind = true;
+      this.#client.send({ type: "session.detach", session_id: this.id });
+      return false;
+    }
+    if (seq !== this.#position + 1) {
+      this.begin();
+      return false;
+    }
+    [this.#position, this.#epoch] = [seq, epoch];
+    return true;
+  }
+
+  #tell(entry: Entry): void {
+    if (!this.#listening) return;
+    if (this.#entries.length >= KEPT) return this.lost(`more than ${KEPT} events wait for their reader`);
+    this.#entries.push(entry);
+    this.#wake?.();
+  }
+
+  #note(message: Message): void {
+    const turn = this.#turns.get(message["turn_id"]);
+    if (message["type"] === "output" && turn && (message["channel"] ?? "stdout") === "stdout") turn.text += message["content"];
+    if (message["type"] === "turn.complete" && turn) {
+      this.#turns.delete(message["turn_id"]);
+      turn.resolve({ text: turn.text, end: message as TurnCompleteMessage });
+    }
+    const isObserver = this.#attach?.role === "observe";
+    const isOpen = message["seq"] === undefined || message["seq"] > this.#caughtUp || this.#open.has(message["request_id"]);
+    if (message["type"] === "permission.request" && isOpen && !isObserver) void this.#client.answer(this, message);
+  }
+
+  // The relay has the input under another turn id.
+  #renamed({ message_id, turn_id }: Message): void {
+    for (const [id, turn] of this.#turns) {
+      if (turn.input["message_id"] !== message_id || id === turn_id || turn_id === undefined) continue;
+      this.#turns.delete(id);
+      this.#turns.set(turn_id, turn);
+    }
+  }
+
+  #refused({ reason, message }: Message): void {
+    if (reason === "exists" && !this.#attach) {
+      this.#attach = { after: 0, role: "control" }; // the relay has stored the start before the pipe was lost
+      this.begin();
+    } else this.lost(`${reason}: ${message ?? ""}`);
+  }
+}

@@ -1,0 +1,170 @@
+// The client half: sessions over one pipe to a relay, wherever it runs. Nothing here needs Node.
+import { Conversation } from "./conversation.js";
+import type { PermissionRequestMessage } from "./types.js";
+
+type Message = { [name: string]: any };
+
+/** What a pipe hands over. */
+export interface PipeEvents {
+  /** One line, without its LF. */
+  line(text: string): void;
+  /** The pipe has ended. Called once. */
+  closed(why: string): void;
+}
+
+/** A pipe that is open. */
+export interface Pipe {
+  /** Writes one line, without its LF. */
+  send(line: string): void;
+  close(): void;
+}
+
+/** Opens a pipe; again where one has ended, unless `once` is set: what was at its other end is gone with it. */
+export interface Connect {
+  (events: PipeEvents): Promise<Pipe>;
+  once?: boolean;
+}
+
+/** How a permission is answered: nothing but `true` approves. */
+export type PermissionAnswer = boolean | { approved: boolean; option_id?: string; message?: string; end_turn?: boolean };
+
+export interface ClientOptions {
+  /**
+   * Answers permissions. Without it each is denied; what it throws denies, too. `leave`: others who are attached to the
+   * session answer.
+   */
+  onPermission?: ((request: PermissionRequestMessage, session: Conversation) => PermissionAnswer | Promise<PermissionAnswer>) | "leave";
+  /** How long a lost pipe is tried again, in milliseconds: 30 000. */
+  retryFor?: number;
+}
+
+/** What `open` may say of a session: `agent_id`, `model`, `cwd` and their kin. */
+export type OpenOptions = { [name: string]: unknown };
+
+const EXTENSIONS = ["turns", "events", "usage", "options", "questions", "control", "resume", "journal"];
+const FIRST_WAIT = 50;
+const LONGEST_WAIT = 2000;
+const RETRY_FOR = 30_000;
+
+/** Sessions over one pipe. A pipe that is lost is opened again, and each session goes on behind the last entry that it has. */
+export class Client {
+  readonly #connect: Connect;
+  readonly #options: ClientOptions;
+  readonly #sessions = new Map<string, Conversation>();
+  #pipe: Pipe | undefined;
+  #generation = 0;
+  #closed = false;
+
+  private constructor(connect: Connect, options: ClientOptions) {
+    this.#connect = connect;
+    this.#options = options;
+  }
+
+  /** Opens the pipe. Rejects where that fails. */
+  static async connect(connect: Connect, options: ClientOptions = {}): Promise<Client> {
+    const client = new Client(connect, options);
+    await client.#open();
+    return client;
+  }
+
+  /** Opens a session. Resolves when the relay has it; rejects where it refuses. */
+  open(options: OpenOptions = {}): Promise<Conversation> {
+    return this.#add(new Conversation(this, crypto.randomUUID(), options, undefined));
+  }
+
+  /** Goes on with a session of the journal, behind the entry `after` (0: from the beginning). Rejects where it is refused. */
+  attach(id: string, { after = 0, role = "control" }: { after?: number; role?: "control" | "observe" } = {}): Promise<Conversation> {
+    return this.#add(new Conversation(this, id, {}, { after, role }));
+  }
+
+  async #add(session: Conversation): Promise<Conversation> {
+    if (this.#closed) throw new Error("the client is closed");
+    this.#sessions.set(session.id, session);
+    session.begin();
+    await session.ready;
+    return session;
+  }
+
+  /** Ends the pipe. Sessions of a journal go on without this client; what waits for one of their turns rejects. */
+  close(): void {
+    this.#closed = true;
+    this.#pipe?.close();
+    for (const session of [...this.#sessions.values()]) session.lost("the client is closed");
+    this.#sessions.clear();
+  }
+
+  /** @internal */
+  forget(session: Conversation): void {
+    if (this.#sessions.get(session.id) === session) this.#sessions.delete(session.id);
+  }
+
+  /** @internal Sends a message; a pipe that is lost has it sent again by its session. */
+  send(message: Message): void {
+    const line = JSON.stringify(message, (_, value) => (typeof value === "string" ? wellFormed(value) : value));
+    this.#pipe?.send(line.replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029"));
+  }
+
+  /** @internal */
+  get extensions(): string[] {
+    return EXTENSIONS;
+  }
+
+  async #open(): Promise<void> {
+    const generation = ++this.#generation;
+    const isNow = () => generation === this.#generation;
+    this.#pipe = await this.#connect({
+      line: (text) => isNow() && this.#line(text),
+      closed: (why) => isNow() && void this.#lost(why),
+    });
+  }
+
+  async #lost(why: string): Promise<void> {
+    this.#generation++;
+    this.#pipe = undefined;
+    const until = Date.now() + (this.#options.retryFor ?? RETRY_FOR);
+    for (let wait = FIRST_WAIT; !this.#closed && !this.#connect.once && Date.now() < until; wait = Math.min(wait * 2, LONGEST_WAIT)) {
+      await new Promise((resolve) => setTimeout(resolve, wait * (0.5 + Math.random() / 2)));
+      if (this.#closed) return;
+      try {
+        await this.#open();
+      } catch (error) {
+        why = String(error);
+        continue;
+      }
+      for (const session of this.#sessions.values()) session.begin();
+      return;
+    }
+    for (const session of [...this.#sessions.values()]) session.lost(why);
+    this.#sessions.clear();
+  }
+
+  #line(text: string): void {
+    let message: Message;
+    try {
+      message = JSON.parse(text);
+    } catch {
+      return; // noise
+    }
+    if (typeof message !== "object" || message === null) return;
+    this.#sessions.get(message["session_id"])?.take(message);
+  }
+
+  /** @internal */
+  async answer(session: Conversation, request: Message): Promise<void> {
+    const { onPermission } = this.#options;
+    if (onPermission === "leave") return;
+    let answer: PermissionAnswer = false;
+    try {
+      if (onPermission) answer = await onPermission(request as PermissionRequestMessage, session);
+    } catch {
+      answer = false; // what cannot decide does not approve
+    }
+    const said = typeof answer === "object" && answer !== null ? answer : {};
+    const approved = (typeof answer === "object" ? answer?.approved : answer) === true;
+    this.send({ ...said, type: "permission.response", session_id: session.id, request_id: request["request_id"], approved });
+  }
+}
+
+// Browsers that lack `toWellFormed` get it by the round trip through UTF-8.
+const wellFormed = (text: string): string => new TextDecoder().decode(new TextEncoder().encode(text));
+

@@ -1,0 +1,134 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { Client, eventsOf, spawned, unixSocket, webSocket } from "@trunkline/sdk/client";
+
+const KILLS = Number(process.env.TRUNKLINE_KILLS ?? 5);
+const has = await new Promise((resolve) => spawn("trunkline", ["--version"], { stdio: "ignore" }).on("error", () => resolve(false)).on("close", (status) => resolve(status === 0)));
+const skip = has ? false : "no program trunkline";
+const ADAPTER = `import { serve } from "@trunkline/sdk";
+await serve(async (turn, input) => {
+  if (input.content === "ask") {
+    const { approved } = await turn.permission({ tool: "Bash", description: "d", resource: "r" });
+    return turn.output(String(approved));
+  }
+  for (const word of input.content.split(" ")) await turn.output(word + " ");
+});`;
+
+let scratch, adapter, daemon;
+
+// The daemon of these tests; the same folder each time.
+async function up() {
+  const args = ["up", "--http", daemon?.http.slice(7) ?? "127.0.0.1:0", "--json", "--state", join(scratch, "state"), "--adapter", adapter];
+  const env = { ...process.env, HOME: scratch, XDG_STATE_HOME: join(scratch, "xdg"), TRUNKLINE_CONFIG: "" };
+  delete env.TRUNKLINE_CONFIG;
+  const child = spawn("trunkline", args, { env, stdio: ["ignore", "pipe", "pipe"] });
+  let [line, stderr] = ["", ""];
+  child.stderr.on("data", (data) => (stderr += data));
+  const ready = new Promise((resolve, reject) => {
+    child.stdout.on("data", (data) => (line += data).includes("\n") && resolve(JSON.parse(line)));
+    child.on("close", () => reject(new Error(stderr)));
+  });
+  daemon = { ...(await ready), child };
+}
+
+async function kill() {
+  const ended = new Promise((resolve) => daemon.child.on("close", resolve));
+  daemon.child.kill("SIGKILL");
+  await ended;
+}
+
+async function token() {
+  const env = { ...process.env, HOME: scratch, TRUNKLINE_STATE: join(scratch, "state") };
+  const child = spawn("trunkline", ["token", "new", "--scope", "control"], { env, stdio: ["ignore", "pipe", "inherit"] });
+  let said = "";
+  child.stdout.on("data", (data) => (said += data));
+  await new Promise((resolve) => child.on("close", resolve));
+  return said.trim().split("\n").at(-1);
+}
+
+before(async () => {
+  if (skip) return;
+  scratch = mkdtempSync(join(tmpdir(), "trunkline-ts-"));
+  const program = new URL("adapter-of-client.mjs", import.meta.url).pathname;
+  writeFileSync(program, ADAPTER);
+  adapter = `node ${program}`;
+  await up();
+});
+after(async () => {
+  if (skip) return;
+  await kill();
+  rmSync(scratch, { recursive: true, force: true });
+});
+
+test("the client of the README has ten lines and talks", { skip }, async () => {
+  const readme = readFileSync(new URL("../README.md", import.meta.url), "utf8");
+  const [, program] = [...readme.matchAll(/```js\n(.*?)```/gs)].map((m) => m[1]);
+  assert.ok(program.trim().split("\n").length <= 10);
+  const own = program.replace('["serve"]', JSON.stringify(["serve", "--adapter", adapter]));
+  const child = spawn(process.execPath, ["--input-type=module", "-e", own], { stdio: ["ignore", "pipe", "inherit"] });
+  let said = "";
+  child.stdout.on("data", (data) => (said += data));
+  assert.equal(await new Promise((resolve) => child.on("close", resolve)), 0);
+  assert.match(said, /hello agent/);
+});
+
+test("a permission without a decision is denied; the callback decides", { skip }, async () => {
+  for (const [onPermission, expected] of [[undefined, "false"], [() => true, "true"], [() => "true", "false"], [() => { throw new Error(); }, "false"]]) {
+    const client = await Client.connect(unixSocket(daemon.socket), onPermission ? { onPermission } : {});
+    const session = await client.open();
+    assert.equal((await session.turn("ask")).text, expected);
+    session.close();
+    client.close();
+  }
+});
+
+test("a session is refused where there is none", { skip }, async () => {
+  const client = await Client.connect(unixSocket(daemon.socket));
+  await assert.rejects(client.attach("no-such"), /unknown/);
+  client.close();
+});
+
+test("entries over WebSocket and Server-Sent Events are the same", { skip }, async () => {
+  const secret = await token();
+  const client = await Client.connect(typeof WebSocket === "undefined" ? unixSocket(daemon.socket) : webSocket(daemon.http, secret));
+  const session = await client.open();
+  assert.equal((await session.turn("a b c")).text, "a b c ");
+  if (typeof WebSocket !== "undefined") {
+    const seen = [];
+    for await (const entry of eventsOf(daemon.http, session.id, { token: secret })) {
+      seen.push(entry.seq);
+      if (entry.type === "turn.complete") break;
+    }
+    assert.deepEqual(seen, seen.map((_, index) => index + 1));
+    await assert.rejects(eventsOf(daemon.http, "none", { token: secret }).next(), /404/);
+    await assert.rejects(eventsOf(daemon.http, session.id, { token: "wrong" }).next(), /401/);
+  }
+  client.close();
+});
+
+test(`no entry is lost or comes twice over ${KILLS} kills of the daemon`, { skip }, async () => {
+  const client = await Client.connect(unixSocket(daemon.socket));
+  const session = await client.open();
+  const seen = [];
+  const reading = (async () => {
+    for await (const entry of session.events()) if (entry.seq !== undefined) seen.push(entry.seq);
+  })();
+  for (let round = 0; round < KILLS; round++) {
+    const turns = [session.turn(`one ${round}`), session.turn(`two ${round}`)];
+    if (round % 2) await turns[0];
+    await kill();
+    await up();
+    for (const { end } of await Promise.all(turns)) assert.ok(["completed", "failed"].includes(end.status), end.status);
+  }
+  const { text, end } = await session.turn("last words");
+  assert.deepEqual([text, end.status], ["last words ", "completed"]);
+  const first = seen[0];
+  assert.deepEqual(seen, seen.map((_, index) => first + index));
+  assert.ok(seen.length > KILLS * 4);
+  client.close();
+  await assert.rejects(reading, /closed/);
+});
