@@ -59,6 +59,12 @@ impl Listener {
         self.role
     }
 
+    /// How many listen to the session.
+    #[must_use]
+    pub fn listeners(&self) -> usize {
+        self.tail.listeners()
+    }
+
     /// The way to speak in the session.
     #[must_use]
     pub fn speaker(&self) -> Speaker {
@@ -171,7 +177,8 @@ impl Listener {
                 self.lag(self.after + 1, stored, lines);
             }
         }
-        self.reader = Some(reader);
+        // One that waits for what comes next holds no file open: there may be many of them.
+        self.reader = (self.after < self.tail.stored()).then_some(reader);
         self.tail.has_taken(self.no, self.after);
         Ok(())
     }

@@ -32,6 +32,8 @@ struct State {
     bytes: usize,
     /// The last entry that each listener has taken.
     listeners: HashMap<ListenerNo, u64>,
+    /// How many of them lack something of the first chunk: where there are many, none looks at all others.
+    lacking: usize,
     is_over: bool,
 }
 
@@ -58,8 +60,14 @@ pub(crate) enum Taken {
 
 impl Tail {
     pub(crate) fn new(stored: u64) -> Self {
-        let state =
-            State { stored, chunks: VecDeque::new(), bytes: 0, listeners: HashMap::new(), is_over: false };
+        let state = State {
+            stored,
+            chunks: VecDeque::new(),
+            bytes: 0,
+            listeners: HashMap::new(),
+            lacking: 0,
+            is_over: false,
+        };
         Self { state: Mutex::new(state), changed: Notify::new() }
     }
 
@@ -76,6 +84,9 @@ impl Tail {
         }
         state.bytes += lines.len();
         state.chunks.push_back(Chunk { first, last, lines });
+        if state.chunks.len() == 1 {
+            state.count_lacking();
+        }
         while state.bytes > KEPT && state.chunks.len() > 1 {
             state.drop_first();
         }
@@ -98,12 +109,20 @@ impl Tail {
     }
 
     pub(crate) fn join(&self, listener: ListenerNo, after: u64) {
-        self.lock().listeners.insert(listener, after);
+        let mut state = self.lock();
+        state.listeners.insert(listener, after);
+        state.count_lacking();
+    }
+
+    /// How many listen.
+    pub(crate) fn listeners(&self) -> usize {
+        self.lock().listeners.len()
     }
 
     pub(crate) fn leave(&self, listener: ListenerNo) {
         let mut state = self.lock();
         state.listeners.remove(&listener);
+        state.count_lacking();
         state.drop_taken();
     }
 
@@ -146,16 +165,18 @@ impl Tail {
 
 impl State {
     fn has_taken(&mut self, listener: ListenerNo, last: u64) {
-        if let Some(taken) = self.listeners.get_mut(&listener) {
-            *taken = last;
+        let Some(taken) = self.listeners.get_mut(&listener) else { return };
+        let before = std::mem::replace(taken, last);
+        let Some(first) = self.chunks.front() else { return };
+        if before < first.last && last >= first.last {
+            self.lacking -= 1;
+            self.drop_taken();
         }
-        self.drop_taken();
     }
 
     /// Drops what every listener has.
     fn drop_taken(&mut self) {
-        let all = self.listeners.values().copied().min().unwrap_or(u64::MAX);
-        while self.chunks.front().is_some_and(|chunk| chunk.last <= all) {
+        while self.lacking == 0 && !self.chunks.is_empty() {
             self.drop_first();
         }
         if self.chunks.is_empty() {
@@ -168,6 +189,12 @@ impl State {
         if let Some(chunk) = self.chunks.pop_front() {
             self.bytes -= chunk.lines.len();
         }
+        self.count_lacking();
+    }
+
+    fn count_lacking(&mut self) {
+        let lacks = |first: &Chunk| self.listeners.values().filter(|taken| **taken < first.last).count();
+        self.lacking = self.chunks.front().map_or(0, lacks);
     }
 }
 
@@ -207,6 +234,33 @@ mod tests {
         assert_eq!(tail.lock().bytes, 0);
         tail.end();
         assert_eq!(tail.take(2, 7, &mut taken), Taken::Over);
+    }
+
+    #[test]
+    fn a_chunk_is_kept_until_the_last_of_many_has_it() {
+        let tail = Tail::new(0);
+        for listener in 0..100 {
+            tail.join(listener, 0);
+        }
+        tail.publish(1, 2, lines(1..=2).into());
+        tail.publish(3, 3, lines(3..=3).into());
+        // One reads the journal, one leaves, one comes late and has a part.
+        tail.has_taken(0, 1);
+        tail.leave(1);
+        tail.join(200, 1);
+        for listener in 2..100 {
+            assert_eq!(tail.take(listener, 0, &mut Vec::new()), Taken::Lines(3));
+            assert_eq!(tail.take(listener, 3, &mut Vec::new()), Taken::Nothing);
+        }
+        assert_eq!(tail.lock().chunks.len(), 2);
+        tail.has_taken(0, 2);
+        assert_eq!(tail.lock().chunks.len(), 2);
+        tail.has_taken(200, 2);
+        assert_eq!(tail.lock().chunks.len(), 1, "all have the first");
+        tail.leave(0);
+        tail.leave(200);
+        let state = tail.lock();
+        assert_eq!((state.chunks.len(), state.bytes), (0, 0));
     }
 
     #[test]
