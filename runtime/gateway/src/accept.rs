@@ -5,6 +5,7 @@ use std::{convert::Infallible, future::Future, sync::Arc, time::Duration};
 use axum::{Router, body::Body, http::Request};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::process::{Resource, getrlimit};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite},
     net::TcpListener,
@@ -17,7 +18,7 @@ use trunkline_relay::{PrivateSocket, RelayOptions, serve_hub};
 
 use crate::gateway::Shared;
 
-/// How many connections there are at a time over the network.
+/// How many connections there are at a time over the network, at most.
 const CONNECTIONS: usize = 16 * 1024;
 
 /// How many there are on the socket.
@@ -49,7 +50,7 @@ pub(crate) enum Peer {
 
 /// Takes connections over TCP until it is stopped.
 pub(crate) async fn network(listener: TcpListener, router: Router, mut stopped: watch::Receiver<bool>) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    let room = Arc::new(Semaphore::new(connections()));
     let mut open = JoinSet::new();
     loop {
         let stream = tokio::select! {
@@ -70,6 +71,13 @@ pub(crate) async fn network(listener: TcpListener, router: Router, mut stopped: 
     }
     drop(listener);
     end(open).await;
+}
+
+/// How many connections of the network there may be. Each is a descriptor: a quarter of those that the process may have
+/// is left for the journal, for agents and for this user.
+fn connections() -> usize {
+    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(descriptors / 4 * 3).unwrap_or(CONNECTIONS).clamp(1, CONNECTIONS)
 }
 
 async fn accept(
@@ -175,3 +183,6 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
