@@ -1,6 +1,11 @@
 //! The entries of a session as Server-Sent Events: each once, from where a client left off.
 
-use std::{borrow::Cow, convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    convert::Infallible,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use axum::{
     Extension,
@@ -10,11 +15,9 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
+use prometheus::IntGauge;
 use serde::Deserialize;
-use tokio::{
-    sync::mpsc,
-    time::{Instant, sleep_until},
-};
+use tokio::time::{Instant, sleep, sleep_until};
 use trunkline_protocol::{Role, SessionAttach, SessionState};
 use trunkline_sessions::{Heard, Listener};
 
@@ -28,11 +31,17 @@ use crate::{
 /// How often something is said where nothing happens: a proxy that cuts idle connections finds none.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// The least time between two writes: what happens meanwhile goes out together.
+/// The least time between two writes to one of many: what happens meanwhile goes out together.
 const GATHER: Duration = Duration::from_millis(10);
+
+/// How many of a session's listeners are few: they hear all at once.
+const FEW: usize = 16;
 
 /// How much padding the first bytes have: a proxy that gathers some before it passes them on does so at once.
 const PADDING: usize = 2048;
+
+/// The first bytes: how soon to come back, and the padding.
+static BEGINNING: LazyLock<Bytes> = LazyLock::new(|| format!("retry: 1000\n:{:1$}\n\n", "", PADDING).into());
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -67,11 +76,19 @@ pub(super) async fn stream(
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let counted = pass.stream().ok_or_else(|| Problem::too_many("the token has too many streams open"))?;
-    // A chunk waits at most: who reads slowly holds back its own task, and reads the journal later.
-    let (chunks, body) = mpsc::channel(1);
-    tokio::spawn(tell(Telling { shared: shared.clone(), pass, listener, chunks, _counted: counted }));
-    let body = futures_util::stream::unfold(body, async |mut body: mpsc::Receiver<Bytes>| {
-        body.recv().await.map(|chunk| (Ok::<_, Infallible>(chunk), body))
+    let telling = Telling {
+        _open: Open::new(shared.metrics.streams.clone()),
+        shared,
+        pass,
+        listener,
+        has_begun: false,
+        is_over: false,
+        again: Instant::now(),
+        _counted: counted,
+    };
+    // Who reads slowly asks later, and reads the journal then.
+    let body = futures_util::stream::unfold(telling, async |mut telling: Telling| {
+        telling.next().await.map(|chunk| (Ok::<_, Infallible>(chunk), telling))
     });
     let mut response = Body::from_stream(body).into_response();
     for (name, value) in [
@@ -84,61 +101,72 @@ pub(super) async fn stream(
     Ok(response)
 }
 
+/// What a client hears. It has no task of its own: there may be many that are idle.
 struct Telling {
     shared: Arc<Shared>,
     pass: Pass,
     listener: Listener,
-    chunks: mpsc::Sender<Bytes>,
+    has_begun: bool,
+    is_over: bool,
+    /// When it may be written to again, where it is one of many.
+    again: Instant,
+    _open: Open,
     _counted: Stream,
 }
 
-/// Tells a client what happens, until it has gone, may hear no more, or nothing more will come.
-async fn tell(mut telling: Telling) {
-    let shared = telling.shared.clone();
-    shared.metrics.streams.inc();
-    let pass = telling.pass.clone();
-    tokio::select! {
-        () = telling.events() => {}
-        () = shared.passes.ended(&pass) => {}
-        () = shared.ending() => {}
+/// A stream that is open, in the figures.
+struct Open(IntGauge);
+
+impl Open {
+    fn new(streams: IntGauge) -> Self {
+        streams.inc();
+        Self(streams)
     }
-    shared.metrics.streams.dec();
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
 }
 
 impl Telling {
-    async fn events(&mut self) {
-        let mut first = b"retry: 1000\n:".to_vec();
-        first.resize(PADDING, b' ');
-        first.extend_from_slice(b"\n\n");
-        if self.chunks.send(first.into()).await.is_err() {
-            return;
+    /// What is said next; `None` when the client may hear no more, or nothing more will come.
+    async fn next(&mut self) -> Option<Bytes> {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            return Some(BEGINNING.clone());
+        }
+        if self.is_over {
+            return None;
+        }
+        let (shared, pass) = (self.shared.clone(), self.pass.clone());
+        tokio::select! {
+            chunk = self.events() => chunk,
+            () = shared.passes.ended(&pass) => None,
+            () = shared.ending() => None,
+        }
+    }
+
+    async fn events(&mut self) -> Option<Bytes> {
+        if self.listener.listeners() > FEW {
+            sleep_until(self.again).await;
         }
         let mut lines = Vec::new();
-        loop {
-            let next = Instant::now() + HEARTBEAT;
-            let heard = tokio::select! {
-                heard = self.listener.next(&mut lines) => heard,
-                () = sleep_until(next) => {
-                    if self.chunks.send(Bytes::from_static(b":\n\n")).await.is_err() {
-                        return;
-                    }
-                    continue;
-                }
-                () = self.chunks.closed() => return,
-            };
-            match heard {
+        tokio::select! {
+            heard = self.listener.next(&mut lines) => match heard {
                 Ok(Heard::Lines | Heard::Answer) => {}
-                Ok(Heard::Over | Heard::LetGo) => return,
-                Err(error) => return tracing::warn!(session = %self.listener.session(), "{error}"),
-            }
-            let (frames, is_last) = frames(&lines);
-            lines.clear();
-            let written = Instant::now() + GATHER;
-            if self.chunks.send(frames.into()).await.is_err() || is_last {
-                return;
-            }
-            sleep_until(written).await;
+                Ok(Heard::Over | Heard::LetGo) => return None,
+                Err(error) => {
+                    tracing::warn!(session = %self.listener.session(), "{error}");
+                    return None;
+                }
+            },
+            () = sleep(HEARTBEAT) => return Some(Bytes::from_static(b":\n\n")),
         }
+        let (frames, is_last) = frames(&lines);
+        self.is_over = is_last;
+        self.again = Instant::now() + GATHER;
+        Some(frames.into())
     }
 }
 
