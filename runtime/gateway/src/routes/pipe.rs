@@ -13,7 +13,7 @@ use futures_util::{SinkExt, StreamExt};
 use serde::Deserialize;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    time::{Instant, interval, timeout},
+    time::{Instant, interval, sleep, timeout},
 };
 use trunkline_protocol::MAX_LINE;
 use trunkline_relay::{RelayOptions, serve_hub};
@@ -27,6 +27,9 @@ const AUTH: Duration = Duration::from_secs(10);
 /// How often a client is asked whether it is there, and how long it may be silent.
 const PING: Duration = Duration::from_secs(20);
 const SILENT: Duration = Duration::from_secs(60);
+
+/// How long a client may take to hear what the relay said before it ended.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// How much is on its way between the WebSocket and the relay, in bytes.
 const ROOM: usize = 256 * 1024;
@@ -71,6 +74,8 @@ async fn serve(mut socket: WebSocket, shared: Arc<Shared>, pass: Option<Pass>) {
         Some(table) => options.judged(Arc::new(table)),
         None => options.of_user(),
     };
+    // A path of this machine is this user's matter alone.
+    let hides = matches!(pass, Pass::Bearer(_));
     let (mut to_relay, relay_in) = tokio::io::duplex(ROOM);
     let (relay_out, mut of_relay) = tokio::io::duplex(ROOM);
     let stop = {
@@ -82,7 +87,7 @@ async fn serve(mut socket: WebSocket, shared: Arc<Shared>, pass: Option<Pass>) {
             }
         }
     };
-    let relay = tokio::spawn(serve_hub(shared.host.clone(), options, relay_in, relay_out, stop));
+    let mut relay = tokio::spawn(serve_hub(shared.host.clone(), options, relay_in, relay_out, stop));
     let (mut sink, mut stream) = socket.split();
     let (alive, mut heard) = tokio::sync::watch::channel(Instant::now());
 
@@ -120,7 +125,7 @@ async fn serve(mut socket: WebSocket, shared: Arc<Shared>, pass: Option<Pass>) {
                     if heard.borrow_and_update().elapsed() > SILENT {
                         return Some("nothing was heard for a minute");
                     }
-                    if sink.send(Message::Ping(Default::default())).await.is_err() {
+                    if !send(&mut sink, Message::Ping(Default::default())).await {
                         return None;
                     }
                     continue;
@@ -130,20 +135,28 @@ async fn serve(mut socket: WebSocket, shared: Arc<Shared>, pass: Option<Pass>) {
                 return Some("");
             }
             let Some(end) = memchr::memrchr(b'\n', &lines) else { continue };
-            let text = whole(&lines[..=end]);
+            let text = whole(&lines[..=end], hides);
             lines.drain(..=end);
-            if sink.send(Message::Text(text.into())).await.is_err() {
+            if !send(&mut sink, Message::Text(text.into())).await {
                 return None;
             }
         }
     };
+    // A client that takes nothing does not keep what the relay said last.
+    let late = async {
+        let _ = (&mut relay).await;
+        sleep(LAST_WORDS).await;
+    };
     let why = tokio::select! {
         why = pin!(writes) => why,
         () = pin!(reads) => None,
+        () = pin!(late) => None,
     };
     drop(of_relay);
-    // It ends with its pipes, within a second.
-    let _ = relay.await;
+    if !relay.is_finished() {
+        // It ends with its pipes, within a second.
+        let _ = relay.await;
+    }
     if let Some(why) = why {
         let code = if why.is_empty() { close_code::NORMAL } else { close_code::AWAY };
         // In vain where the client has gone.
@@ -151,10 +164,15 @@ async fn serve(mut socket: WebSocket, shared: Arc<Shared>, pass: Option<Pass>) {
     }
 }
 
-/// Whole lines as a text, without paths of this machine.
-fn whole(lines: &[u8]) -> String {
+/// Whether the client takes a message: one that does not for so long has gone.
+async fn send(sink: &mut (impl SinkExt<Message> + Unpin), message: Message) -> bool {
+    matches!(timeout(SILENT, sink.send(message)).await, Ok(Ok(())))
+}
+
+/// Whole lines as a text, without paths of this machine where they are hidden.
+fn whole(lines: &[u8], hides: bool) -> String {
     let text = String::from_utf8_lossy(lines);
-    if !text.contains("{\"type\":\"file.output\"") {
+    if !hides || !text.contains("{\"type\":\"file.output\"") {
         return text.into_owned();
     }
     text.split_inclusive('\n')
