@@ -10,18 +10,23 @@ mod requests;
 mod sessions;
 mod tokens;
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use axum::{
     Extension, Router,
-    body::to_bytes,
+    body::Body,
     extract::{DefaultBodyLimit, FromRequest, FromRequestParts, MatchedPath, Path, Request, State},
     http::{StatusCode, request::Parts},
     middleware::{Next, from_fn, from_fn_with_state},
     response::{IntoResponse, Response},
     routing::{delete, get, post, put},
 };
+use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
 use trunkline_protocol::{SessionId, TurnId};
 
 use crate::{
@@ -147,19 +152,29 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Answer<Self> {
-        let read = tokio::time::timeout(BODY_TIME, to_bytes(request.into_body(), BODY));
-        let bytes = read
-            .await
-            .map_err(|_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the body did not come in time"))?
-            .map_err(|_| Problem::too_large(format!("the body is cut, or has more than {BODY} bytes")))?;
+        let late = |_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the body did not come in time");
+        let bytes = timeout(BODY_TIME, bytes_of(request.into_body())).await.map_err(late)??;
         let bytes = if bytes.is_empty() { &b"{}"[..] } else { &bytes };
         let read = serde_json::from_slice(bytes);
         read.map(Self).map_err(|error| Problem::bad_request(format!("the body: {error}")))
     }
 }
 
+/// A body of up to [`BODY`].
+async fn bytes_of(body: Body) -> Answer<Vec<u8>> {
+    let (mut bytes, mut chunks) = (Vec::new(), body.into_data_stream());
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|error| Problem::bad_request(format!("the body is cut: {error}")))?;
+        if bytes.len() + chunk.len() > BODY {
+            return Err(Problem::too_large(format!("the body has more than {BODY} bytes")));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}
+
 /// How long a body may take.
-const BODY_TIME: std::time::Duration = std::time::Duration::from_secs(30);
+const BODY_TIME: Duration = Duration::from_secs(30);
 
 /// The query of an address.
 #[derive(Debug)]

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::Home;
 
 mod contract;
+mod hostile;
 mod life;
 mod may;
 mod network;
