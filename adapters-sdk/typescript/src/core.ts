@@ -78,6 +78,7 @@ export class Core {
   #worker: object | undefined;
   #freed = false;
   #lost = false;
+  readonly #id: string; // as JSON
   readonly #head: string;
 
   constructor(
@@ -90,7 +91,8 @@ export class Core {
     const folder: unknown = start["exchange_dir"];
     this.exchangeDir = typeof folder === "string" && isAbsolute(folder) ? folder : undefined;
     this.maxLine = Math.max(agreed.size > 0 ? (start["max_line"] ?? 0) : 0, 1024 * 1024);
-    this.#head = `{"type":"output","session_id":${textJson(id)}`;
+    this.#id = textJson(id);
+    this.#head = `{"type":"output","session_id":${this.#id}`;
   }
 
   get isOver(): boolean {
@@ -267,8 +269,16 @@ export class Core {
     }
     if (running.stopping && !said) end = stopped(running.stopReason);
     else if (end["status"] === "stopped") end = { stop_reason: running.stopReason, ...end };
-    this.send(running.id, { status: "completed", ...end, type: "turn.complete" });
+    if (end === COMPLETED && !this.#lost) this.#complete(running);
+    else this.send(running.id, { status: "completed", ...end, type: "turn.complete" });
     return true;
+  }
+
+  // The short way of an end that says nothing more.
+  #complete({ id }: Running): void {
+    const head = `{"type":"turn.complete","session_id":${this.#id}`;
+    const turn = this.agreed.has("turns") ? `${id === undefined ? "" : `,"turn_id":${textJson(id)}`},"status":"completed"` : "";
+    this.link.wire.put(this.key, `${head}${turn}}\n`);
   }
 
   /** Stops the running turn, or removes a queued one ([turn.4], [turn.9]). */
@@ -369,6 +379,9 @@ export class Core {
     if (!this.isOver) this.phase = "closed";
   }
 }
+
+/** The end of a turn that completed, and of which nothing more is to be said. */
+export const COMPLETED: Message = {};
 
 const BUSY = { category: "busy", message: "too many inputs wait in this session" };
 const busy = (): Message => ({ type: "turn.complete", status: "failed", error: BUSY });

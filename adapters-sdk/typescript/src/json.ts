@@ -11,6 +11,7 @@ const DEPTH = 128;
 const ID_BYTES = 256;
 const META_BYTES = 64 * 1024;
 const OPEN = /[[{]/g;
+const HALF = /\\ud[89a-f]/; // how a half of a surrogate pair is written, and rarely something else
 const SEPARATORS = /[\u2028\u2029]/;
 
 /** The object on a line; nothing for noise, which no one answers. */
@@ -27,7 +28,7 @@ export function parseText(text: string): Message | undefined {
     return undefined;
   }
   if (!isObject(value)) return undefined;
-  if ((text.match(OPEN)?.length ?? 0) > DEPTH) {
+  if (text.length > 2 * DEPTH && (text.match(OPEN)?.length ?? 0) > DEPTH) {
     for (const name of Object.keys(value)) if (isDeep(value[name])) define(value, name, DEEP);
   }
   return text.includes("\\u") ? mended(value) : value;
@@ -97,7 +98,8 @@ export function rawMember(text: string, name: string): string | undefined {
 
 /** A value as JSON text. Throws TypeError for what JSON does not have: a cycle, a bigint. */
 export function encode(value: unknown): string {
-  const text = JSON.stringify(value, wellFormed);
+  let text = JSON.stringify(value);
+  if (HALF.test(text)) text = JSON.stringify(value, wellFormed);
   return SEPARATORS.test(text) ? escaped(text) : text;
 }
 

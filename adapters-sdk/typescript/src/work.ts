@@ -2,7 +2,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { rm } from "node:fs/promises";
 import { Failure, type FileInput } from "./adapter.js";
-import { errorOf, type Core, type Running } from "./core.js";
+import { COMPLETED, errorOf, type Core, type Running } from "./core.js";
 import { differs, takeText } from "./files.js";
 import type { Message } from "./json.js";
 import { runScript, scriptIn } from "./probe.js";
@@ -49,7 +49,7 @@ async function serveTurn(core: Core, running: Running): Promise<void> {
       const input = { content, files: running.files as FileInput[], messageId, meta };
       await current.run({ core, turn: running }, () => core.link.adapter.turn(turn, input));
     }
-    core.endTurn(running, {});
+    core.endTurn(running, COMPLETED);
   } catch (error) {
     fail(core, running, error);
   }

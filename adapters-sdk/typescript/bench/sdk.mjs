@@ -1,0 +1,3 @@
+import { serve } from "../dist/index.js";
+
+await serve((turn, input) => turn.output(input.content));
