@@ -79,6 +79,7 @@ mod remove;
 mod search_path;
 mod settle;
 mod signal;
+mod sockets;
 mod spawn;
 mod spawner;
 mod spec;
@@ -102,12 +103,14 @@ pub use crate::limits::{
 };
 pub use crate::pipe::{PipeEnd, read_held};
 pub use crate::proc::descends_from_this;
+
 pub use crate::query::{QueryOutput, query};
 pub use crate::record::{FolderRecord, Swept, sweep};
 pub use crate::remove::remove_tree;
 pub use crate::search_path::{DEFAULT_PATH, candidates as program_candidates};
 pub use crate::settle::settle;
 pub use crate::signal::Signal;
+pub use crate::sockets::{SocketHolder, holder_of_socket};
 pub use crate::spawn::spawn;
 pub use crate::spec::{ChildSpec, ShownArguments};
 pub use crate::stderr::{MAX_STDERR_LINE, STDERR_TAIL, StderrDrain, StderrLine, StderrTail};
