@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::anyhow;
 use tokio::{signal::unix::Signal, task::spawn_blocking};
+use trunkline_gateway::Tls;
 use trunkline_host::{
     Host, ReconfigureError,
     config::{Config, SessionMay},
@@ -35,6 +36,8 @@ pub(crate) struct Reload {
     effective: Mutex<Option<String>>,
     /// Where a daemon notes that for commands.
     note: OnceLock<(Folder, Running)>,
+    /// A daemon's certificate, which is read again beside.
+    tls: OnceLock<Tls>,
 }
 
 impl Reload {
@@ -59,6 +62,7 @@ impl Reload {
             began_with: config,
             effective: Mutex::new(effective),
             note: OnceLock::new(),
+            tls: OnceLock::new(),
         };
         Ok((chosen, Arc::new(reload)))
     }
@@ -73,12 +77,20 @@ impl Reload {
         folder.note(&Running { configuration: effective.clone(), ..running.clone() })
     }
 
+    /// Has a certificate read again beside the configuration.
+    pub(crate) fn also_tls(&self, tls: Tls) {
+        // There is one at most.
+        let _ = self.tls.set(tls);
+    }
+
     /// Reads it again, and says what came of it. Blocks.
     ///
     /// # Errors
     /// Why nothing has changed.
     pub(crate) fn once(&self) -> Result<String, Fault> {
         let mut in_force = self.effective.lock().unwrap_or_else(PoisonError::into_inner);
+        // First, so that a configuration that is wrong does not let a certificate run out.
+        self.tls.get().map_or(Ok(()), Tls::reload).map_err(Fault::usage)?;
         let (config, _, effective) =
             self.target.config_beside(self.file.as_deref(), &self.also, &self.may)?;
         if config.source != self.began_with.source {

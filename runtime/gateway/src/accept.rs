@@ -1,6 +1,6 @@
 //! Connections: taken one by one, bounded in number, in the time until a request is there, and in its size.
 
-use std::{convert::Infallible, future::Future, sync::Arc, time::Duration};
+use std::{convert::Infallible, future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{Router, body::Body, http::Request};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
@@ -8,18 +8,26 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::process::{Resource, getrlimit};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite},
-    net::TcpListener,
-    sync::{Semaphore, watch},
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
     task::JoinSet,
     time::{sleep, timeout},
 };
 use tower_service::Service;
 use trunkline_relay::{PrivateSocket, RelayOptions, serve_hub};
 
-use crate::gateway::Shared;
+use crate::{
+    caller::Caller,
+    entrance::{Entrance, Way},
+    gateway::Shared,
+    tls::Tls,
+};
 
 /// How many connections there are at a time over the network, at most.
 const CONNECTIONS: usize = 16 * 1024;
+
+/// How many clients of an entrance may be agreeing on TLS at a time.
+const HANDSHAKES: usize = 512;
 
 /// How many there are on the socket.
 const OWN_CONNECTIONS: usize = 1024;
@@ -40,33 +48,72 @@ const ENDING: Duration = Duration::from_secs(2);
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// From where a request comes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) enum Peer {
-    /// The network.
-    Network,
+    /// The network: how it came in, and who is at the other end.
+    Network(Arc<Way>, Arc<Caller>),
     /// The socket of this user.
     User,
 }
 
+impl Peer {
+    fn tls(&self) -> Option<Tls> {
+        match self {
+            Self::Network(way, _) => way.tls.clone(),
+            Self::User => None,
+        }
+    }
+}
+
+/// The room that the connections of all entrances share.
+pub(crate) fn room() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(connections()))
+}
+
 /// Takes connections over TCP until it is stopped.
-pub(crate) async fn network(listener: TcpListener, router: Router, mut stopped: watch::Receiver<bool>) {
-    let room = Arc::new(Semaphore::new(connections()));
+pub(crate) async fn network(
+    entrance: Entrance,
+    room: Arc<Semaphore>,
+    router: Router,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let Entrance { listener, names, tls } = entrance;
+    let way = Arc::new(Way { names, tls });
+    // Who has not agreed on TLS takes no room of those who have.
+    let first = if way.tls.is_some() { Arc::new(Semaphore::new(HANDSHAKES)) } else { room.clone() };
     let mut open = JoinSet::new();
     loop {
-        let stream = tokio::select! {
+        let accepted = tokio::select! {
             biased;
             // Gone is stopped.
             _ = stopped.changed() => break,
             Some(_) = open.join_next() => continue,
-            accepted = accept(&listener, &room) => accepted,
+            accepted = accept(&listener, &first) => accepted,
         };
-        let Some((stream, permit)) = stream else { continue };
-        let (router, stopped) = (router.clone(), stopped.clone());
+        let Some((stream, peer, permit)) = accepted else { continue };
+        // Gone again.
+        let Ok(own) = stream.local_addr() else { continue };
+        // A line at a time is said: none waits for more.
+        let _ = stream.set_nodelay(true);
+        let from = Peer::Network(way.clone(), Arc::new(Caller::new(peer, own)));
+        let (router, room, mut stopped) = (router.clone(), room.clone(), stopped.clone());
         open.spawn(async move {
-            // A line at a time is said: none waits for more.
-            let _ = stream.set_nodelay(true);
-            serve(stream, router, Peer::Network, stopped).await;
+            let Some(tls) = from.tls() else { return serve(stream, router, from, stopped, permit).await };
+            let agreed = async {
+                let stream = tls.shake_hands(stream).await.inspect_err(|error| {
+                    tracing::debug!("a client did not agree on TLS: {error}");
+                });
+                // It keeps its place among those who agree until there is room.
+                Some((stream.ok()?, room.acquire_owned().await.ok()?))
+            };
+            let agreed = tokio::select! {
+                agreed = agreed => agreed,
+                _ = stopped.changed() => return,
+            };
             drop(permit);
+            if let Some((stream, permit)) = agreed {
+                serve(stream, router, from, stopped, permit).await;
+            }
         });
     }
     drop(listener);
@@ -83,10 +130,10 @@ fn connections() -> usize {
 async fn accept(
     listener: &TcpListener,
     room: &Arc<Semaphore>,
-) -> Option<(tokio::net::TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
     let permit = room.clone().acquire_owned().await.ok()?;
     match listener.accept().await {
-        Ok((stream, _)) => Some((stream, permit)),
+        Ok((stream, peer)) => Some((stream, peer, permit)),
         Err(error) => {
             tracing::warn!("a connection was not taken: {error}");
             sleep(AGAIN).await;
@@ -125,7 +172,7 @@ pub(crate) async fn socket(
             let (input, output) = stream.into_split();
             let input = std::io::Cursor::new(first).chain(input);
             if first[0].is_ascii_uppercase() {
-                return serve(tokio::io::join(input, output), router, Peer::User, stopped).await;
+                return serve(tokio::io::join(input, output), router, Peer::User, stopped, ()).await;
             }
             let options = RelayOptions::default().sessions(shared.sessions.clone()).of_user();
             let stop = async move {
@@ -145,21 +192,22 @@ async fn end(mut open: JoinSet<()>) {
     let _ = timeout(ENDING, ended).await;
 }
 
-/// Serves the requests of one connection.
+/// Serves the requests of one connection, which holds its place as long.
 fn serve<S>(
     stream: S,
     router: Router,
-    peer: Peer,
+    from: Peer,
     mut stopped: watch::Receiver<bool>,
+    place: impl Send,
 ) -> impl Future<Output = ()> + Send
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let service = service_fn(move |request: Request<Incoming>| {
-        let mut router = router.clone();
+        let (mut router, from) = (router.clone(), from.clone());
         async move {
             let mut request = request.map(Body::new);
-            request.extensions_mut().insert(peer);
+            request.extensions_mut().insert(from);
             Ok::<_, Infallible>(router.call(request).await.unwrap_or_else(|never| match never {}))
         }
     });
@@ -181,6 +229,7 @@ where
         if let Err(error) = ended {
             tracing::debug!("a connection has ended: {error}");
         }
+        drop(place);
     }
 }
 

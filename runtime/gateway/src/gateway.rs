@@ -12,14 +12,16 @@ use std::{
     time::SystemTime,
 };
 
+use futures_util::future::join_all;
 use serde::Serialize;
-use tokio::{net::TcpListener, sync::watch};
+use tokio::sync::watch;
 use trunkline_host::Host;
 use trunkline_relay::PrivateSocket;
 use trunkline_sessions::Sessions;
 
 use crate::{
     accept,
+    entrance::Entrance,
     handover::Codes,
     inbox::Inbox,
     metrics::Metrics,
@@ -73,8 +75,6 @@ pub struct Options {
     pub state: PathBuf,
     /// The program's version.
     pub version: String,
-    /// What a request may name as its host: `127.0.0.1:7457`, `localhost:7457`. Another is refused.
-    pub names: Vec<String>,
     /// Further origins whose pages may ask: `https://console.example`.
     pub origins: Vec<String>,
 }
@@ -138,17 +138,26 @@ impl Gateway {
         self.shared.is_draining.store(true, Ordering::Release);
     }
 
-    /// Serves until `stop` resolves. Then no further connection is taken, streams end, and what was asked before is
+    /// Serves those who come by these entrances, and by the socket, until `stop` resolves. Then no further connection is taken, streams end, and what was asked before is
     /// answered, for 2 s at most. The host and its sessions go on.
     ///
     /// # Cancel safety
     /// Dropping the future drops all connections at once.
-    pub async fn serve(&self, network: TcpListener, socket: PrivateSocket, stop: impl Future<Output = ()>) {
+    pub async fn serve(
+        &self,
+        entrances: Vec<Entrance>,
+        socket: PrivateSocket,
+        stop: impl Future<Output = ()>,
+    ) {
         let shared = &self.shared;
         let router = routes::router(shared.clone());
+        let room = accept::room();
+        let network = entrances
+            .into_iter()
+            .map(|entrance| accept::network(entrance, room.clone(), router.clone(), shared.ending.clone()));
         let served = async {
             tokio::join!(
-                accept::network(network, router.clone(), shared.ending.clone()),
+                join_all(network),
                 accept::socket(socket, router.clone(), shared.clone(), shared.ending.clone()),
             )
         };

@@ -4,32 +4,37 @@ use std::sync::Arc;
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
+    http::{Extensions, HeaderMap, HeaderValue, Method, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 
-use crate::{accept::Peer, gateway::Shared, pass::Pass, problem::Problem, token::Scope};
+use crate::{accept::Peer, entrance::Way, gateway::Shared, pass::Pass, problem::Problem, token::Scope};
 
 /// Lets only requests through that are meant for this daemon, and come from no page of another site. A page that a
 /// name leads here (DNS rebinding) names another host; one of another site names its origin.
 pub(crate) async fn from_here(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
-    let peer = peer(&request);
-    if peer == Peer::Network
-        && let Err(problem) = check(&shared, &request)
-    {
-        return hardened(problem.into_response());
+    let checked = match peer(request.extensions()) {
+        Some(Peer::Network(way, _)) => check(&shared, &request, &way),
+        Some(Peer::User) => Ok(()),
+        None => Err(elsewhere()),
+    };
+    match checked {
+        Ok(()) => hardened(next.run(request).await),
+        Err(problem) => hardened(problem.into_response()),
     }
-    hardened(next.run(request).await)
 }
 
-fn check(shared: &Shared, request: &Request) -> Result<(), Problem> {
+fn elsewhere() -> Problem {
+    let detail = "this daemon does not serve the host that the request names";
+    Problem::new(StatusCode::MISDIRECTED_REQUEST, detail)
+}
+
+fn check(shared: &Shared, request: &Request, way: &Way) -> Result<(), Problem> {
     let headers = request.headers();
     let named = one(headers, header::HOST).or_else(|| request.uri().authority().map(|name| name.as_str()));
-    let is_ours = |name: &str| shared.options.names.iter().any(|ours| ours.eq_ignore_ascii_case(name));
-    if !named.is_some_and(is_ours) {
-        let detail = "this daemon does not serve the host that the request names";
-        return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, detail));
+    if !named.is_some_and(|name| way.is_to(name)) {
+        return Err(elsewhere());
     }
     // The page of `trunkline open` is a file, and has no origin; what it gives is good once.
     let is_handover = request.method() == Method::POST && request.uri().path() == crate::handover::PATH;
@@ -39,8 +44,7 @@ fn check(shared: &Shared, request: &Request) -> Result<(), Problem> {
     let foreign = || Problem::forbidden("a page of another site may not ask here");
     if headers.contains_key(header::ORIGIN) {
         let origin = one(headers, header::ORIGIN).ok_or_else(foreign)?;
-        let own = origin.strip_prefix("http://").is_some_and(is_ours);
-        if !own && !shared.options.origins.iter().any(|allowed| allowed == origin) {
+        if !way.is_origin(origin) && !shared.options.origins.iter().any(|allowed| allowed == origin) {
             return Err(foreign());
         }
     } else if one(headers, "sec-fetch-site").is_some_and(|site| site == "cross-site" || site == "same-site")
@@ -58,8 +62,9 @@ fn one(headers: &HeaderMap, name: impl header::AsHeaderName) -> Option<&str> {
     values.next().is_none().then_some(value)
 }
 
-fn peer(request: &Request) -> Peer {
-    request.extensions().get::<Peer>().copied().unwrap_or(Peer::Network)
+/// From where a request comes.
+pub(crate) fn peer(of: &Extensions) -> Option<Peer> {
+    of.get::<Peer>().cloned()
 }
 
 /// What every answer says to a browser: run nothing of others, guess no type, tell no one where you were.
@@ -86,18 +91,32 @@ pub(crate) async fn with_pass(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let pass = match peer(&request) {
-        Peer::User => Some(Pass::User),
-        Peer::Network => match bearer(request.headers()) {
-            Ok(text) => shared.passes.find(text),
-            Err(problem) => return problem.into_response(),
-        },
+    let pass = match (peer(request.extensions()), bearer(request.headers())) {
+        (Some(Peer::User), _) => Ok(Pass::User),
+        (Some(peer), Ok(text)) => {
+            let text = text.to_owned();
+            enter(&shared, &peer, &text).await
+        }
+        (_, Err(problem)) => Err(problem),
+        (None, _) => Err(elsewhere()),
     };
-    let Some(pass) = pass else {
-        return Problem::unauthorized("this token is not known, was revoked, or has expired").into_response();
-    };
-    request.extensions_mut().insert(pass);
-    next.run(request).await
+    match pass {
+        Ok(pass) => {
+            request.extensions_mut().insert(pass);
+            next.run(request).await
+        }
+        Err(problem) => problem.into_response(),
+    }
+}
+
+/// Who bears a token, unless it is a process that an agent has started.
+pub(crate) async fn enter(shared: &Shared, peer: &Peer, token: &str) -> Result<Pass, Problem> {
+    let unknown = || Problem::unauthorized("this token is not known, was revoked, or has expired");
+    let pass = shared.passes.find(token).ok_or_else(unknown)?;
+    if let Peer::Network(_, caller) = peer {
+        caller.check().await?;
+    }
+    Ok(pass)
 }
 
 /// The token of a request.
@@ -113,12 +132,17 @@ fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
 }
 
 /// Who bears the token of a request that need not have one.
-pub(crate) fn pass_of(shared: &Shared, request: &Request) -> Option<Result<Pass, Problem>> {
-    match peer(request) {
+pub(crate) async fn pass_of(
+    shared: &Shared,
+    peer: &Peer,
+    headers: &HeaderMap,
+) -> Option<Result<Pass, Problem>> {
+    match peer {
         Peer::User => Some(Ok(Pass::User)),
-        Peer::Network => request.headers().contains_key(header::AUTHORIZATION).then(|| {
-            let pass = shared.passes.find(bearer(request.headers())?);
-            pass.ok_or_else(|| Problem::unauthorized("this token is not known, was revoked, or has expired"))
+        Peer::Network(..) if !headers.contains_key(header::AUTHORIZATION) => None,
+        Peer::Network(..) => Some(match bearer(headers) {
+            Ok(token) => enter(shared, peer, token).await,
+            Err(problem) => Err(problem),
         }),
     }
 }

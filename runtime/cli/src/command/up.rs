@@ -1,5 +1,7 @@
 //! `trunkline up`: the daemon. One host, its journal, a socket for this user, and HTTP.
 
+mod listen;
+
 use std::{
     io::{self, Write},
     net::{SocketAddr, TcpListener as StdListener},
@@ -20,12 +22,13 @@ use tokio::{
     sync::mpsc,
     time::{Instant, sleep},
 };
-use trunkline_gateway::{Gateway, Operate, Options, UsedInDay};
+use trunkline_gateway::{Entrance, Gateway, Name, Operate, Options, UsedInDay};
 use trunkline_host::config::{SessionMay, SessionOption};
 use trunkline_process::raise_open_files;
 use trunkline_relay::PrivateSocket;
 use trunkline_sessions::Sessions;
 
+use self::listen::Listen;
 use super::usage;
 use crate::{
     daemon::{Running, State},
@@ -47,7 +50,8 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Starts the daemon: sessions that outlive every client, over HTTP, a socket and a page in the browser
 ///
-/// HTTP listens on this machine alone, and every request needs a token (`trunkline token new`). The socket, host.sock
+/// HTTP listens on this machine alone, unless --listen names a further address, and every request needs a token
+/// (`trunkline token new`). The socket, host.sock
 /// in the journal's folder, is this user's alone and needs none. When it is ready it prints one line. SIGTERM and Ctrl-C
 /// end it within 10 s: turns may end first. SIGHUP, and `trunkline reload`, read the configuration again.
 #[derive(Debug, Args)]
@@ -55,6 +59,7 @@ const LOOK: Duration = Duration::from_millis(50);
 Examples:
   trunkline up                                 every configured agent
   trunkline up --adapter 'python3 adapter.py'  that adapter alone
+  trunkline up --listen 0.0.0.0:7458 --tls-cert host.pem --tls-key host.key
   trunkline up --http 127.0.0.1:0 --json       any free port; one line of JSON says which
   trunkline open                               then: the page, in a browser
   trunkline token new --scope control          a token for curl")]
@@ -69,11 +74,14 @@ pub(crate) struct Up {
     #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from(([127, 0, 0, 1], PORT)))]
     http: SocketAddr,
 
+    #[command(flatten)]
+    listen: Listen,
+
     /// A further origin whose pages may ask, such as http://localhost:5173; may be repeated
     #[arg(long, value_name = "ORIGIN")]
     allow_origin: Vec<String>,
 
-    /// Prints the line as JSON: {"http", "socket", "pid"}
+    /// Prints the line as JSON: {"http", "socket", "pid"}, and "listen" with --listen
     #[arg(long)]
     json: bool,
 }
@@ -85,8 +93,10 @@ impl Up {
         let at = passed.as_ref().map_or(Ok(self.http), StdListener::local_addr)?;
         if !at.ip().is_loopback() {
             return Err(Fault::usage(anyhow!("{} is no address of this machine's loopback", at.ip()))
-                .next("listen on 127.0.0.1, and let others in through a tunnel or a proxy with TLS"));
+                .next("let other machines in by --listen and TLS, or through a tunnel"));
         }
+        // Before agents are started: what is wrong with it is said at once.
+        let (further, listen) = self.listen.open().await?.unzip();
         let folder = self.state.folder()?;
         folder.make()?;
         // Each connection is a descriptor.
@@ -102,6 +112,7 @@ impl Up {
         let host = chosen.host;
         // Its tokens, too: who could add one would be a client.
         host.hide(&folder.0);
+        self.listen.key().into_iter().for_each(|key| host.hide(key));
         // The journal's lock is the daemon's: a second one ends here, and says who has it.
         let opened = journal::open(host.clone(), &folder.journal(), chosen.journal).await?;
         let sessions = opened.map_err(|error| {
@@ -131,15 +142,15 @@ impl Up {
         let options = Options {
             state: folder.0.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            names: names(at),
             origins: self.allow_origin.clone(),
         };
         let gateway = Gateway::new(host.clone(), sessions.clone(), operator, options)
             .context("failed to use the daemon's folder")?;
         let (mut key, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        further.iter().filter_map(|entrance| entrance.tls.clone()).for_each(|tls| reload.also_tls(tls));
         reload.note(folder.clone(), running.clone())?;
         host.stand_by();
-        self.tell(&running)?;
+        self.tell(&running, listen.as_deref())?;
         supervisor(NotifyState::Ready);
 
         let stop = async {
@@ -154,22 +165,32 @@ impl Up {
             gateway.drain();
             drain(&sessions).await;
         };
-        gateway.serve(network, socket, stop).await;
+        let own = Entrance { listener: network, names: names(at), tls: None };
+        gateway.serve([own].into_iter().chain(further).collect(), socket, stop).await;
         trunkline_relay::end(&host, Some(sessions), std::future::ready(())).await;
         folder.forget();
         Ok(exit::OK)
     }
 
     /// Says that it is ready, and where.
-    fn tell(&self, running: &Running) -> Result<(), Fault> {
+    fn tell(&self, running: &Running, listen: Option<&str>) -> Result<(), Fault> {
         let Running { http, socket, pid, .. } = running;
         let mut out = anstream::stdout();
         match self.json {
-            true => writeln!(out, "{}", json!({ "http": http, "socket": socket, "pid": pid }))?,
-            false => writeln!(
-                out,
-                "trunkline is up at {http}; `trunkline open` shows it, `trunkline down` ends it"
-            )?,
+            true => {
+                let mut told = json!({ "http": http, "socket": socket, "pid": pid });
+                if let Some(listen) = listen {
+                    told["listen"] = json!(listen);
+                }
+                writeln!(out, "{told}")?;
+            }
+            false => {
+                let further = listen.map(|listen| format!(" and {listen}")).unwrap_or_default();
+                writeln!(
+                    out,
+                    "trunkline is up at {http}{further}; `trunkline open` shows it, `trunkline down` ends it"
+                )?;
+            }
         }
         out.flush()?;
         Ok(())
@@ -197,13 +218,10 @@ fn supervisor(state: NotifyState<'_>) {
 }
 
 /// What a request may name as its host.
-fn names(at: SocketAddr) -> Vec<String> {
+fn names(at: SocketAddr) -> Vec<Name> {
     let port = at.port();
-    let mut names = vec![at.to_string()];
-    for name in ["localhost", "127.0.0.1", "[::1]"] {
-        names.push(format!("{name}:{port}"));
-    }
-    names
+    let usual = ["localhost", "127.0.0.1", "[::1]"].map(|name| format!("{name}:{port}"));
+    [at.to_string()].into_iter().chain(usual).map(Name::WithPort).collect()
 }
 
 /// Waits until no turn is open, for a while.

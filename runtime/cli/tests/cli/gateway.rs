@@ -20,6 +20,8 @@ mod may;
 mod network;
 mod pipe;
 mod sessions;
+mod tls;
+mod tree;
 
 /// How long an answer may take: a test that hangs does not say where.
 const SILENT: Duration = Duration::from_secs(120);
@@ -41,6 +43,11 @@ impl<'a> Daemon<'a> {
     }
 
     pub(super) fn of(home: &'a Home, command: &mut Command) -> Self {
+        Self::told(home, command).0
+    }
+
+    /// One, and what it tells when it is ready.
+    fn told(home: &'a Home, command: &mut Command) -> (Self, Value) {
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
@@ -51,7 +58,7 @@ impl<'a> Daemon<'a> {
         });
         assert_eq!(told["pid"], child.id());
         let http = told["http"].as_str().unwrap().strip_prefix("http://").unwrap().to_owned();
-        Self { home, child, http }
+        (Self { home, child, http }, told)
     }
 
     fn token(&self, more: &[&str]) -> Client {

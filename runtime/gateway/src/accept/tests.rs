@@ -13,7 +13,7 @@ fn connected() -> (DuplexStream, watch::Sender<bool>) {
     let router = Router::new().route("/", get(async || "here"));
     let (ours, theirs) = duplex(64 * 1024);
     let (stop, stopped) = watch::channel(false);
-    tokio::spawn(serve(theirs, router, Peer::User, stopped));
+    tokio::spawn(serve(theirs, router, Peer::User, stopped, ()));
     (ours, stop)
 }
 
@@ -63,4 +63,28 @@ async fn a_head_that_is_too_long_is_refused_and_one_that_never_begins_is_let_go(
     let mut nothing = Vec::new();
     silent.read_to_end(&mut nothing).await.unwrap();
     assert!(nothing.is_empty() && begun.elapsed() <= HEAD + Duration::from_secs(1), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_agree_on_tls_is_let_go_and_takes_no_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let tls = crate::tls::tests::made(folder.path(), "localhost");
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = watch::channel(false);
+    // One place: who has not agreed must not have it.
+    let room = Arc::new(Semaphore::new(1));
+    let entrance = Entrance { listener, names: Vec::new(), tls: Some(tls) };
+    let served = tokio::spawn(network(entrance, room.clone(), Router::new(), stopped));
+    for said in [&b""[..], b"GET / HTTP/1.1\r\n\r\n"] {
+        let mut client = TcpStream::connect(address).await.unwrap();
+        client.write_all(said).await.unwrap();
+        let mut heard = Vec::new();
+        // An alert, or nothing: never an answer.
+        let read = client.read_to_end(&mut heard).await;
+        assert!(read.is_err() || !heard.starts_with(b"HTTP"), "{heard:?}");
+        assert_eq!(room.available_permits(), 1);
+    }
+    stop.send(true).unwrap();
+    served.await.unwrap();
 }

@@ -19,7 +19,14 @@ use trunkline_protocol::MAX_LINE;
 use trunkline_relay::{RelayOptions, serve_hub};
 
 use super::{Gate, events::without_path};
-use crate::{gateway::Shared, guard::pass_of, judge::Table, pass::Pass, problem::Problem};
+use crate::{
+    accept::Peer,
+    gateway::Shared,
+    guard::{enter, pass_of, peer},
+    judge::Table,
+    pass::Pass,
+    problem::Problem,
+};
 
 /// How long a client may take to tell who it is.
 const AUTH: Duration = Duration::from_secs(10);
@@ -42,11 +49,14 @@ struct Auth {
 }
 
 pub(super) async fn upgrade(State(shared): Gate, request: Request) -> Response {
-    let pass = match pass_of(&shared, &request).transpose() {
+    let (mut parts, _) = request.into_parts();
+    let Some(peer) = peer(&parts.extensions) else {
+        return Problem::not_found().into_response();
+    };
+    let pass = match pass_of(&shared, &peer, &parts.headers).await.transpose() {
         Ok(pass) => pass,
         Err(problem) => return problem.into_response(),
     };
-    let (mut parts, _) = request.into_parts();
     let Ok(upgrade) = WebSocketUpgrade::from_request_parts(&mut parts, &()).await else {
         return Problem::bad_request("this path is a WebSocket").into_response();
     };
@@ -55,13 +65,13 @@ pub(super) async fn upgrade(State(shared): Gate, request: Request) -> Response {
     upgrade
         .max_message_size(most)
         .max_frame_size(most)
-        .on_upgrade(async move |socket| serve(socket, shared, pass).await)
+        .on_upgrade(async move |socket| serve(socket, shared, peer, pass).await)
 }
 
-async fn serve(mut socket: WebSocket, shared: Arc<Shared>, pass: Option<Pass>) {
+async fn serve(mut socket: WebSocket, shared: Arc<Shared>, peer: Peer, pass: Option<Pass>) {
     let pass = match pass {
         Some(pass) => Some(pass),
-        None => timeout(AUTH, auth(&mut socket, &shared)).await.ok().flatten(),
+        None => timeout(AUTH, auth(&mut socket, &shared, &peer)).await.ok().flatten(),
     };
     let Some(pass) = pass else {
         return close(socket, close_code::POLICY, "a good token is needed first").await;
@@ -181,12 +191,15 @@ fn whole(lines: &[u8], hides: bool) -> String {
 }
 
 /// Who a client says that it is, by its first message.
-async fn auth(socket: &mut WebSocket, shared: &Shared) -> Option<Pass> {
+async fn auth(socket: &mut WebSocket, shared: &Shared, peer: &Peer) -> Option<Pass> {
     loop {
         match socket.recv().await?.ok()? {
             Message::Text(text) => {
                 let auth: Auth = serde_json::from_str(&text).ok()?;
-                return if auth.r#type == "auth" { shared.passes.find(&auth.token) } else { None };
+                return match &*auth.r#type {
+                    "auth" => enter(shared, peer, &auth.token).await.ok(),
+                    _ => None,
+                };
             }
             Message::Ping(_) | Message::Pong(_) => {}
             Message::Binary(_) | Message::Close(_) => return None,
