@@ -84,7 +84,7 @@ fn base_name(name: &str) -> String {
     if base.is_empty() || base == "." || base == ".." { "file".to_owned() } else { base }
 }
 
-/// Gives a file that the agent gave, to be saved and never to be shown as a page.
+/// Gives a file that the agent gave, or that an input has named, to be saved and never to be shown as a page.
 pub(super) async fn give(
     State(shared): Gate,
     Extension(pass): Asks,

@@ -87,6 +87,10 @@ pub(super) async fn take(
         return Err(Problem::conflict("the turn that steer names does not run"));
     }
     for file in files(&shared, &id, &given.files)? {
+        // The inbox forgets it.
+        if let Some(sha256) = &file.sha256 {
+            sessions.keep_file(&id, file.file_path.clone().into(), sha256.to_string()).await?;
+        }
         one.say(None, HostBody::FileInput(file)).await?;
     }
     one.say(None, HostBody::UserInput(input)).await?;

@@ -106,10 +106,16 @@ fn a_permission_is_answered_once_a_turn_is_stopped_and_files_go_by_handle() {
     let given = client.ask_with("PUT", &format!("/v1/sessions/{id}/files?name=/etc/n.txt"), &[], "of mine");
     let given = given.must_be(201).json();
     assert_eq!((&given["name"], &given["size"]), (&json!("n.txt"), &json!(7)));
+    let mine = format!("/v1/sessions/{id}/files/{}", given["sha256"].as_str().unwrap());
+    client.get(&mine).must_be(404);
     let with = json!({ "content": "see", "files": [given["sha256"]] });
     client.post(&format!("/v1/sessions/{id}/inputs?wait=end"), &with).must_be(200);
     let delivered = events.until("file.delivered");
     assert!(delivered.last().unwrap().1.contains("\"n.txt\""), "{delivered:?}");
+    // It can be had again, as long as the session is there, by those who see that.
+    std::fs::remove_dir_all(home.path().join("state/inbox")).unwrap();
+    assert_eq!(other.get(&mine).must_be(200).body, "of mine");
+    daemon.token(&["control"]).get(&mine).must_be(404);
     let unknown = json!({ "content": "see", "files": ["0"] });
     client.post(&format!("/v1/sessions/{id}/inputs"), &unknown).must_be(422);
     daemon.down();
