@@ -1,6 +1,7 @@
 //! The suite's own reader and writer of lines: bytes to messages and back, sharing nothing with what it judges.
 
 use hmac_sha256::Hash as Sha256;
+use memchr::memchr;
 use serde_json::{Map, Value};
 
 mod odd;
@@ -26,7 +27,7 @@ impl Parsed {
             Ok(text) => text,
             Err(error) => return Self::Noise(format!("not UTF-8 at byte {}", error.valid_up_to())),
         };
-        if text.trim_matches([' ', '\t', '\r']).is_empty() {
+        if line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r')) {
             return Self::Blank;
         }
         match serde_json::from_str::<Value>(text) {
@@ -107,11 +108,21 @@ pub(crate) fn line_of(message: &Value) -> Vec<u8> {
         }
         None => message.to_string(),
     };
-    if text.contains(['\u{2028}', '\u{2029}']) {
+    if text.contains("\u{2028}") || text.contains("\u{2029}") {
         text = text.replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029");
     }
     text.push('\n');
     text.into_bytes()
+}
+
+/// The pieces of bytes, each with the LF that ends it; the last may have none.
+pub(crate) fn pieces(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let length = memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1);
+        let (piece, rest) = bytes.split_at(length);
+        bytes = rest;
+        (!piece.is_empty()).then_some(piece)
+    })
 }
 
 /// Splits bytes at LF and nowhere else, however they arrive.
@@ -123,7 +134,7 @@ pub(crate) struct Splitter {
 impl Splitter {
     /// Takes bytes and hands each line that they end to `each`, without its LF.
     pub(crate) fn take(&mut self, mut bytes: &[u8], mut each: impl FnMut(&[u8])) {
-        while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
+        while let Some(end) = memchr(b'\n', bytes) {
             if self.rest.is_empty() {
                 each(&bytes[..end]);
             } else {

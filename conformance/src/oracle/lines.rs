@@ -84,7 +84,7 @@ pub(super) fn judge(records: &[Record], link: Link, judged: Side, judgement: &mu
 
 /// Whether U+2028 or U+2029 stands in a line.
 fn contains_separator(mut line: &[u8]) -> bool {
-    while let Some(at) = line.iter().position(|byte| *byte == 0xe2) {
+    while let Some(at) = memchr::memchr(0xe2, line) {
         line = &line[at + 1..];
         if matches!(line, [0x80, 0xa8 | 0xa9, ..]) {
             return true;

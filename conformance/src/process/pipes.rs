@@ -111,7 +111,7 @@ pub(super) fn write_all(stdin: OwnedFd, input: &Watched<Input>, ended: &Watched<
 
 /// Records what the host's side writes: a record for each line.
 fn record_host(tape: &Tape, bytes: &[u8], intent: Intent, said: impl Fn(&Message)) {
-    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+    for line in wire::pieces(bytes) {
         let text = line.strip_suffix(b"\n").unwrap_or(line);
         // A reader skips a byte order mark ([frame.3]), so what follows it counts.
         let parsed = Arc::new(Parsed::lenient(text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)));

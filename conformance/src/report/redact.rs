@@ -168,15 +168,8 @@ fn gap(bytes: &[u8], at: usize, piece: &[u8]) -> Option<usize> {
 }
 
 fn position(bytes: &[u8], piece: &[u8]) -> Option<usize> {
-    let (head, _) = piece.split_first()?;
-    let mut from = 0;
-    while let Some(at) = bytes[from..].iter().position(|byte| byte == head).map(|at| from + at) {
-        if bytes[at..].starts_with(piece) {
-            return Some(at);
-        }
-        from = at + 1;
-    }
-    None
+    // An empty piece stands nowhere.
+    (!piece.is_empty()).then(|| memchr::memmem::find(bytes, piece)).flatten()
 }
 
 /// A part of the bytes, with a mask where a range begins in it and nothing for the rest of the range.

@@ -13,6 +13,7 @@ use super::frame::message;
 use super::session::{Errand, Input, Session, State};
 use super::state::Stub;
 use super::turn::{first_worker, instructions, name_in, second_worker};
+use crate::wire;
 
 /// The longest line that is kept.
 const MAX_LINE: usize = 64 << 20;
@@ -38,7 +39,7 @@ pub(super) fn read_all(stub: &Arc<Stub>) {
             Some(Ok(0) | Err(_)) => break,
             Some(Ok(n)) => n,
         };
-        for piece in bytes[..n].split_inclusive(|byte| *byte == b'\n') {
+        for piece in wire::pieces(&bytes[..n]) {
             line.push(piece);
             if piece.ends_with(b"\n") {
                 line.take(stub, Ended::ByLf);

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use crate::{
     history::{Event, History, Intent, Link},
     stub,
-    wire::{Message, Parsed, Splitter},
+    wire::{self, Message, Parsed, Splitter},
 };
 
 /// How often the log is looked at.
@@ -236,7 +236,7 @@ impl Reader {
     /// Puts raw pieces together to lines.
     fn raw(&mut self, process: u32, bytes: &[u8]) -> Vec<Event> {
         let mut events = Vec::new();
-        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+        for piece in wire::pieces(bytes) {
             let partial = self.partial.entry(process).or_insert(Partial::Known(Vec::new()));
             let ended = piece.ends_with(b"\n");
             match partial {
