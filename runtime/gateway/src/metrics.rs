@@ -1,8 +1,7 @@
 //! Figures for Prometheus: of each agent, of requests, of streams.
 
 use prometheus::{
-    Encoder, GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    TextEncoder,
+    Encoder, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
 };
 use trunkline_host::AgentHealth;
 use trunkline_protocol::Liveness;
@@ -70,15 +69,10 @@ impl Metrics {
         let turns = gauge("trunkline_agent_turns", "Turns that run.");
         let requests = gauge("trunkline_agent_requests", "Requests that wait for an answer.");
         let queued = gauge("trunkline_agent_queued_bytes", "Bytes that wait for the agent to read.");
-        let rate = GaugeVec::new(
-            Opts::new("trunkline_agent_bytes_per_second", "Bytes to and from the agent, lately."),
-            &["agent", "direction"],
-        )
-        .expect(FIXED);
-        now.register(Box::new(rate.clone())).expect(FIXED);
-        let counted = IntGaugeVec::new(
+        let spooled = gauge("trunkline_agent_spooled_bytes", "Bytes from the agent that wait on disk.");
+        let counted = IntCounterVec::new(
             Opts::new(
-                "trunkline_agent_counted",
+                "trunkline_agent_counted_total",
                 "What was counted of the agent since its process began, by name.",
             ),
             &["agent", "name"],
@@ -92,10 +86,10 @@ impl Metrics {
             turns.with_label_values(&id).set(int(agent.running_turns as u64));
             requests.with_label_values(&id).set(int(agent.open_requests as u64));
             queued.with_label_values(&id).set(int(agent.counters.queued_bytes));
-            rate.with_label_values(&[&agent.agent, "in"]).set(agent.rates.bytes_in);
-            rate.with_label_values(&[&agent.agent, "out"]).set(agent.rates.bytes_out);
-            for (name, count) in agent.counters.named() {
-                counted.with_label_values(&[&agent.agent, name]).set(int(count));
+            spooled.with_label_values(&id).set(int(agent.counters.spooled_bytes));
+            let levels = ["queued_bytes", "sessions", "spooled_bytes"];
+            for (name, count) in agent.counters.named().filter(|(name, _)| !levels.contains(name)) {
+                counted.with_label_values(&[&agent.agent, name]).inc_by(count);
             }
         }
         let mut families = self.registry.gather();

@@ -1,5 +1,7 @@
 //! What is said in a session beside inputs: a stop, answers to requests, changes of settings.
 
+use std::time::Duration;
+
 use axum::{
     Extension, Json as Body,
     extract::{FromRequest, Request, State},
@@ -7,6 +9,7 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tokio::time::timeout;
 use trunkline_protocol::{HostBody, HostMessage, RelayBody, SessionId, Stop};
 
 use super::{Asks, Gate, Json, Named, part, sessions::all_read, turn_id};
@@ -15,6 +18,9 @@ use crate::{
     one::{Line, One},
     problem::{Answer, Problem},
 };
+
+/// How long a session may take to say who decided a request that is not open.
+const REMEMBERS: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -70,17 +76,23 @@ pub(super) async fn answer(
     let mut one = One::join(&shared.sessions_for(&pass), &id).await?;
     let (own, request) = (one.name().map(str::to_owned), request.as_str());
     one.say(None, message.body).await?;
-    let decided = one
-        .soon(|line, _| match line {
-            Line::Relay(message) => match &message.body {
-                RelayBody::RequestDecided(decided) if decided.request_id.as_str() == request => {
-                    Some(decided.clone())
-                }
-                _ => None,
-            },
-            Line::Adapter(_) => None,
-        })
-        .await?;
+    let decision = |line: &Line, _: &str| match line {
+        Line::Relay(message) => match &message.body {
+            RelayBody::RequestDecided(decided) if decided.request_id.as_str() == request => {
+                Some(decided.clone())
+            }
+            _ => None,
+        },
+        Line::Adapter(_) => None,
+    };
+    let was_open = one.attached.requests.iter().flatten().any(|open| open.as_str() == request);
+    let decided = match was_open {
+        true => one.soon(decision).await?,
+        // Of one that never was, nothing is said.
+        false => timeout(REMEMBERS, one.until(decision))
+            .await
+            .unwrap_or_else(|_| Err(Problem::conflict("the request is not open")))?,
+    };
     if decided.by == own {
         return Ok(Body(serde_json::to_value(&decided).unwrap_or_default()));
     }

@@ -79,6 +79,7 @@ fn a_permission_is_answered_once_a_turn_is_stopped_and_files_go_by_handle() {
     assert_eq!((&decided["request_id"], &decided["approved"]), (&asked["request_id"], &json!(true)));
     let late = other.post(&path, &json!({ "approved": false })).must_be(409).json();
     assert!(late["detail"].as_str().unwrap().contains(decided["by"].as_str().unwrap()), "{late}");
+    client.post(&format!("/v1/sessions/{id}/requests/never"), &json!({ "approved": true })).must_be(409);
     events.until("turn.complete");
 
     let stop = format!("/v1/sessions/{id}/stop");
