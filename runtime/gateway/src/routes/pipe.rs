@@ -9,10 +9,10 @@ use axum::{
     },
     response::{IntoResponse, Response},
 };
-use futures_util::{SinkExt, StreamExt};
+use futures_util::{Sink, SinkExt, Stream, StreamExt};
 use serde::Deserialize;
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncReadExt, AsyncWriteExt, DuplexStream},
     time::{Instant, interval, sleep, timeout},
 };
 use trunkline_protocol::MAX_LINE;
@@ -86,7 +86,7 @@ async fn serve(mut socket: WebSocket, shared: Arc<Shared>, peer: Peer, pass: Opt
     };
     // A path of this machine is this user's matter alone.
     let hides = matches!(pass, Pass::Bearer(_));
-    let (mut to_relay, relay_in) = tokio::io::duplex(ROOM);
+    let (to_relay, relay_in) = tokio::io::duplex(ROOM);
     let (relay_out, mut of_relay) = tokio::io::duplex(ROOM);
     let stop = {
         let (shared, pass) = (shared.clone(), pass.clone());
@@ -98,7 +98,37 @@ async fn serve(mut socket: WebSocket, shared: Arc<Shared>, peer: Peer, pass: Opt
         }
     };
     let mut relay = tokio::spawn(serve_hub(shared.host.clone(), options, relay_in, relay_out, stop));
-    let (mut sink, mut stream) = socket.split();
+    let (mut sink, stream) = socket.split();
+    // A client that takes nothing does not keep what the relay said last.
+    let late = async {
+        let _ = (&mut relay).await;
+        sleep(LAST_WORDS).await;
+    };
+    let why = tokio::select! {
+        why = carry(&mut sink, stream, to_relay, &mut of_relay, hides) => why,
+        () = pin!(late) => None,
+    };
+    drop(of_relay);
+    if !relay.is_finished() {
+        // It ends with its pipes, within a second.
+        let _ = relay.await;
+    }
+    if let Some(why) = why {
+        let code = if why.is_empty() { close_code::NORMAL } else { close_code::AWAY };
+        // In vain where the client has gone.
+        let _ = timeout(AUTH, sink.send(Message::Close(Some(CloseFrame { code, reason: why.into() })))).await;
+    }
+}
+
+/// Carries lines both ways until one side ends. Gives what the client is told of why, where it may still hear it: an empty
+/// text where the relay has ended.
+async fn carry<E>(
+    sink: &mut (impl Sink<Message> + Unpin),
+    mut stream: impl Stream<Item = Result<Message, E>> + Unpin,
+    mut to_relay: DuplexStream,
+    of_relay: &mut DuplexStream,
+    hides: bool,
+) -> Option<&'static str> {
     let (alive, mut heard) = tokio::sync::watch::channel(Instant::now());
 
     let reads = async {
@@ -135,7 +165,7 @@ async fn serve(mut socket: WebSocket, shared: Arc<Shared>, peer: Peer, pass: Opt
                     if heard.borrow_and_update().elapsed() > SILENT {
                         return Some("nothing was heard for a minute");
                     }
-                    if !send(&mut sink, Message::Ping(Default::default())).await {
+                    if !send(sink, Message::Ping(Default::default())).await {
                         return None;
                     }
                     continue;
@@ -147,35 +177,19 @@ async fn serve(mut socket: WebSocket, shared: Arc<Shared>, peer: Peer, pass: Opt
             let Some(end) = memchr::memrchr(b'\n', &lines) else { continue };
             let text = whole(&lines[..=end], hides);
             lines.drain(..=end);
-            if !send(&mut sink, Message::Text(text.into())).await {
+            if !send(sink, Message::Text(text.into())).await {
                 return None;
             }
         }
     };
-    // A client that takes nothing does not keep what the relay said last.
-    let late = async {
-        let _ = (&mut relay).await;
-        sleep(LAST_WORDS).await;
-    };
-    let why = tokio::select! {
+    tokio::select! {
         why = pin!(writes) => why,
         () = pin!(reads) => None,
-        () = pin!(late) => None,
-    };
-    drop(of_relay);
-    if !relay.is_finished() {
-        // It ends with its pipes, within a second.
-        let _ = relay.await;
-    }
-    if let Some(why) = why {
-        let code = if why.is_empty() { close_code::NORMAL } else { close_code::AWAY };
-        // In vain where the client has gone.
-        let _ = timeout(AUTH, sink.send(Message::Close(Some(CloseFrame { code, reason: why.into() })))).await;
     }
 }
 
 /// Whether the client takes a message: one that does not for so long has gone.
-async fn send(sink: &mut (impl SinkExt<Message> + Unpin), message: Message) -> bool {
+async fn send(sink: &mut (impl Sink<Message> + Unpin), message: Message) -> bool {
     matches!(timeout(SILENT, sink.send(message)).await, Ok(Ok(())))
 }
 
@@ -210,4 +224,66 @@ async fn auth(socket: &mut WebSocket, shared: &Shared, peer: &Peer) -> Option<Pa
 async fn close(mut socket: WebSocket, code: u16, why: &'static str) {
     // In vain where the client has gone.
     let _ = timeout(AUTH, socket.send(Message::Close(Some(CloseFrame { code, reason: why.into() })))).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use futures_util::{sink, stream};
+
+    use super::*;
+
+    /// A client that is there no more says nothing, not even that.
+    fn gone() -> impl Stream<Item = Result<Message, Infallible>> + Unpin {
+        stream::pending()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_answers_no_ping_is_let_go() {
+        let (to_relay, _relay_in) = tokio::io::duplex(ROOM);
+        let (_relay_out, mut of_relay) = tokio::io::duplex(ROOM);
+        let begun = Instant::now();
+        let why = carry(&mut sink::drain(), gone(), to_relay, &mut of_relay, true).await;
+        assert_eq!(why, Some("nothing was heard for a minute"));
+        assert!(begun.elapsed() > SILENT && begun.elapsed() <= SILENT + PING, "{:?}", begun.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_takes_nothing_is_let_go() {
+        let (to_relay, _relay_in) = tokio::io::duplex(ROOM);
+        let (_relay_out, mut of_relay) = tokio::io::duplex(ROOM);
+        let begun = Instant::now();
+        let mut full = Box::pin(sink::unfold((), async |(), _| {
+            std::future::pending::<()>().await;
+            Ok::<_, Infallible>(())
+        }));
+        assert_eq!(carry(&mut full, gone(), to_relay, &mut of_relay, true).await, None);
+        assert!(begun.elapsed() <= SILENT + PING, "{:?}", begun.elapsed());
+    }
+
+    /// One that answers stays, however little it says.
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_answers_pings_stays() {
+        let (to_relay, mut relay_in) = tokio::io::duplex(ROOM);
+        let (mut relay_out, mut of_relay) = tokio::io::duplex(ROOM);
+        let begun = Instant::now();
+        let pongs = stream::unfold((), async |()| {
+            sleep(PING).await;
+            Some((Ok::<_, Infallible>(Message::Pong(Default::default())), ()))
+        });
+        let lasts = async {
+            sleep(SILENT * 10).await;
+            relay_out.write_all(b"{}\n").await.unwrap();
+            drop(relay_out);
+        };
+        let mut heard = Box::pin(sink::drain());
+        let mut pongs = Box::pin(pongs);
+        let (why, ()) = tokio::join!(carry(&mut heard, &mut pongs, to_relay, &mut of_relay, true), lasts);
+        assert_eq!(why, Some(""), "the relay has ended");
+        assert_eq!(begun.elapsed(), SILENT * 10);
+        let mut said = Vec::new();
+        relay_in.read_to_end(&mut said).await.unwrap();
+        assert!(said.is_empty());
+    }
 }
