@@ -99,6 +99,11 @@ impl Command {
         Ok(ExitCode::from(code))
     }
 
+    /// Whether it serves others, and so may send traces.
+    pub(crate) fn serves(&self) -> bool {
+        matches!(self, Self::Up(_) | Self::Serve(_))
+    }
+
     /// Who reads what it logs.
     pub(crate) fn reader(&self) -> Reader {
         match self {

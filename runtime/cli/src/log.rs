@@ -26,7 +26,7 @@ use tracing_subscriber::{
 use trunkline_host::redact;
 
 use self::file::LogFile;
-use crate::fault::Fault;
+use crate::{fault::Fault, traces};
 
 mod file;
 
@@ -63,11 +63,12 @@ enum Form {
     Json,
 }
 
-/// Starts logging, without secrets, panics included: what [`VARIABLE`] says, else by how often `-v` was given.
+/// Starts logging, without secrets, panics included: what [`VARIABLE`] says, else by how often `-v` was given. A program
+/// that `serves` others may send traces besides.
 ///
 /// # Errors
 /// When the file cannot be opened.
-pub(crate) fn start(logs: &Logs, reader: Reader) -> Result<(), Fault> {
+pub(crate) fn start(logs: &Logs, reader: Reader, serves: bool) -> Result<(), Fault> {
     let default = match (logs.verbose, reader) {
         // What the host warns of is shown as an event.
         (0, Reader::Person) => "warn,trunkline_host=error",
@@ -102,7 +103,19 @@ pub(crate) fn start(logs: &Logs, reader: Reader) -> Result<(), Fault> {
         (Form::Text, true) => lines.compact().with_timer(Now).boxed(),
         (Form::Text, false) => lines.compact().without_time().boxed(),
     };
-    tracing_subscriber::registry().with(lines).with(filter).init();
+    let traces = serves.then(traces::start).flatten();
+    match traces {
+        None => tracing_subscriber::registry().with(lines).with(filter).init(),
+        // What is traced is not what is logged: each has a filter of its own.
+        Some(traces) => {
+            let filter = filter.with_target(traces::REQUEST, LevelFilter::OFF);
+            let layers = vec![lines.with_filter(filter).boxed(), traces];
+            tracing_subscriber::registry().with(layers).init();
+        }
+    }
+    if serves {
+        traces::tell();
+    }
     if let Some(error) = wrong {
         tracing::warn!(
             "{VARIABLE} is not read: {error}; write levels, or `target=level`, with commas between"

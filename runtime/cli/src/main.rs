@@ -35,6 +35,7 @@ mod reload;
 mod screen;
 mod target;
 mod terminal;
+mod traces;
 mod unread;
 
 fn main() -> ExitCode {
@@ -45,10 +46,12 @@ fn main() -> ExitCode {
         Err(said) if !said.use_stderr() => said.exit(),
         Err(error) => return refuse(&error),
     };
-    if let Err(fault) = log::start(&args.logs, args.command.reader()) {
+    if let Err(fault) = log::start(&args.logs, args.command.reader(), args.command.serves()) {
         return fault.report();
     }
-    match args.command.run(args.config.as_deref()) {
+    let ran = args.command.run(args.config.as_deref());
+    traces::end();
+    match ran {
         Ok(code) => code,
         Err(fault) => fault.report(),
     }

@@ -20,6 +20,8 @@ mod cli {
     mod journal;
     mod listeners;
     mod lists;
+    #[cfg(feature = "otel")]
+    mod otel;
     mod overrides;
     mod pages;
     mod registry;

@@ -15,6 +15,7 @@ use std::{
 use futures_util::future::join_all;
 use serde::Serialize;
 use tokio::sync::watch;
+use tracing::Span;
 use trunkline_host::Host;
 use trunkline_relay::PrivateSocket;
 use trunkline_sessions::Sessions;
@@ -77,6 +78,9 @@ pub struct Options {
     pub version: String,
     /// Further origins whose pages may ask: `https://console.example`.
     pub origins: Vec<String>,
+    /// Where requests are traced: makes the sender of a header `traceparent` the parent of the request's span. With `None`
+    /// a request has no span.
+    pub traced: Option<fn(traceparent: &str, request: &Span)>,
 }
 
 /// What all requests share.

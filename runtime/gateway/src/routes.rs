@@ -16,7 +16,7 @@ use std::{
 };
 
 use axum::{
-    Extension, Router,
+    Extension, RequestExt, Router,
     body::Body,
     extract::{DefaultBodyLimit, FromRequest, FromRequestParts, MatchedPath, Path, Request, State},
     http::{StatusCode, request::Parts},
@@ -27,6 +27,8 @@ use axum::{
 use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
+use tracing::{Instrument, Span, field};
+use trunkline_host::redact;
 use trunkline_protocol::{SessionId, TurnId};
 
 use crate::{
@@ -95,11 +97,39 @@ async fn counted(
     next: Next,
 ) -> Response {
     let (began, method) = (Instant::now(), request.method().clone());
-    let response = next.run(request).await;
+    let response = match shared.options.traced {
+        None => next.run(request).await,
+        Some(adopt) => traced(adopt, path.as_str(), request, next).await,
+    };
     let metrics = &shared.metrics;
     let status = response.status();
     metrics.requests.with_label_values(&[path.as_str(), method.as_str(), status.as_str()]).inc();
     metrics.took.with_label_values(&[path.as_str()]).observe(began.elapsed().as_secs_f64());
+    response
+}
+
+/// Runs a request in a span, which ends with the head of the answer: a stream goes on without it.
+async fn traced(adopt: fn(&str, &Span), route: &str, mut request: Request, next: Next) -> Response {
+    let span = tracing::info_span!(
+        target: "trunkline_gateway::request",
+        "request",
+        otel.kind = "server",
+        http.request.method = request.method().as_str(),
+        http.route = route,
+        http.response.status_code = field::Empty,
+        session = field::Empty,
+    );
+    if let Some(parent) = request.headers().get("traceparent").and_then(|parent| parent.to_str().ok()) {
+        adopt(parent, &span);
+    }
+    let named = request.extract_parts::<Named>().await.ok();
+    let response = next.run(request).instrument(span.clone()).await;
+    let status = response.status();
+    span.record("http.response.status_code", status.as_u16());
+    // What a stranger calls a session is no name of one.
+    if let Some(Named(id)) = named.filter(|_| status != StatusCode::UNAUTHORIZED) {
+        span.record("session", &*redact::text(id.as_str()));
+    }
     response
 }
 

@@ -9,6 +9,7 @@ use std::{
 };
 
 use tokio::sync::oneshot;
+use tracing::Span;
 use trunkline_protocol::{
     FileInput, InputMode, MessageId, Meta, SessionId, SessionInfo, SessionStart, SessionUpdate, StopReason,
     UserInput, json_len,
@@ -106,7 +107,8 @@ impl Session {
 
     /// Sends an input to the agent: it begins a turn, after those under way ([turn.3]).
     ///
-    /// Never waits. An accepted input has exactly one end, whatever happens ([turn.7]).
+    /// Never waits. An accepted input has exactly one end, whatever happens ([turn.7]). Where traces are read, the turn's span
+    /// follows from the one that is current here.
     ///
     /// # Errors
     /// [`SendError::Busy`] when `queued_inputs` wait already or `outbox` bytes do, [`SendError::Closed`] after the
@@ -122,9 +124,8 @@ impl Session {
         let mailbox = Mailbox::new(shared.inbox.store());
         let no = shared.inbox.push_numbered(|| {
             let turn = TurnNo::new(shared.turns.fetch_add(1, Ordering::Relaxed) + 1);
-            let command =
-                Command::Send { session: shared.clone(), turn, mailbox: mailbox.clone(), input, meta };
-            (turn, command)
+            let (session, mailbox) = (shared.clone(), mailbox.clone());
+            (turn, Command::Send { session, turn, mailbox, input, meta, from: Span::current() })
         });
         Ok(Turn::new(no, mailbox, shared.clone()))
     }

@@ -3,6 +3,7 @@
 use std::{future::Future, sync::Arc};
 
 use tokio::sync::mpsc::{self, error::TryRecvError};
+use tracing::Span;
 use trunkline_journal::{Batch, Journal, ReadError, Reader, SessionKey};
 use trunkline_protocol::{HostMessage, Lag, OnSlow, RelayMessage, Role, SessionId};
 
@@ -212,7 +213,7 @@ impl Speaker {
     /// # Cancel safety
     /// Dropped, it may or may not have been said.
     pub async fn say(&self, message: HostMessage) -> bool {
-        self.commands.send(Command::Said(self.no, Box::new(message))).await.is_ok()
+        self.commands.send(Command::Said(self.no, Box::new(message), Span::current())).await.is_ok()
     }
 }
 

@@ -34,6 +34,7 @@ use tokio::{
     sync::{mpsc, oneshot},
     time::{Instant, sleep_until},
 };
+use tracing::Span;
 use trunkline_host::{
     Event, EventDelivery, FileError, Host, Input, Permission, Question, Session, SessionOptions, SteerError,
     TurnNo, UpdateError,
@@ -95,8 +96,8 @@ pub(crate) enum Command {
     Joined(ListenerNo, Box<Joined>),
     /// One has left.
     Left(ListenerNo),
-    /// A listener says something.
-    Said(ListenerNo, Box<HostMessage>),
+    /// A listener says something, in a span.
+    Said(ListenerNo, Box<HostMessage>, Span),
     /// It is to end with the host, and says when it has.
     End(oneshot::Sender<()>),
 }
@@ -131,7 +132,7 @@ pub(crate) struct Now {
 #[derive(Debug)]
 enum Then {
     /// The input goes to the agent.
-    Send(TurnId, Input),
+    Send(TurnId, Given),
     /// An addition to the running turn goes to the agent.
     Steer(Input),
     /// A permission of this turn is answered.
@@ -152,10 +153,18 @@ struct Hears {
     unstored: usize,
 }
 
+/// An input that begins a turn.
+#[derive(Debug)]
+struct Given {
+    input: Input,
+    /// The span in which it was said, which the turn's follows from.
+    from: Span,
+}
+
 /// What waits for its turn to go to the agent.
 #[derive(Debug)]
 enum Ordered {
-    Input(TurnId, Input),
+    Input(TurnId, Given),
     File(ListenerNo, FileInput),
     Update(ListenerNo, Box<SessionUpdate>),
 }
@@ -405,7 +414,7 @@ impl Live {
                     }
                     self.tell_line(listener, line);
                 }
-                (Ok(()), Then::Send(turn, input)) => self.send(turn, input),
+                (Ok(()), Then::Send(turn, given)) => self.send(turn, given),
                 (Ok(()), Then::Steer(input)) => self.steer_now(input),
                 (Ok(()), Then::Decide(_, permission, response)) => permission.respond(response),
                 (Ok(()), Then::Reply(_, question, response)) => match response.values {

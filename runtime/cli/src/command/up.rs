@@ -37,6 +37,7 @@ use crate::{
     journal,
     reload::Reload,
     target::Target,
+    traces,
 };
 
 /// The port, where none is named.
@@ -143,6 +144,7 @@ impl Up {
             state: folder.0.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             origins: self.allow_origin.clone(),
+            traced: traces::adopt(),
         };
         let gateway = Gateway::new(host.clone(), sessions.clone(), operator, options)
             .context("failed to use the daemon's folder")?;

@@ -62,14 +62,14 @@ impl<'a> Daemon<'a> {
         (Self { home, child, http }, told)
     }
 
-    fn token(&self, more: &[&str]) -> Client {
+    pub(super) fn token(&self, more: &[&str]) -> Client {
         let made = self.home.run([&["token", "new", "--state", "state", "--scope"], more].concat());
         made.must_end_with(0);
         let token = made.stdout.lines().last().unwrap().to_owned();
         Client { http: self.http.clone(), token: Some(token) }
     }
 
-    fn stranger(&self) -> Client {
+    pub(super) fn stranger(&self) -> Client {
         Client { http: self.http.clone(), token: None }
     }
 
@@ -99,14 +99,14 @@ impl Drop for Daemon<'_> {
 
 /// One who asks.
 #[derive(Clone)]
-struct Client {
+pub(super) struct Client {
     http: String,
     token: Option<String>,
 }
 
 /// What was answered.
 #[derive(Debug)]
-struct Answer {
+pub(super) struct Answer {
     status: u16,
     headers: BTreeMap<String, String>,
     body: String,
@@ -118,7 +118,7 @@ impl Answer {
     }
 
     #[track_caller]
-    fn must_be(self, status: u16) -> Self {
+    pub(super) fn must_be(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{self:?}");
         if status >= 400 {
             assert_eq!(self.headers["content-type"], "application/problem+json", "{self:?}");
@@ -147,7 +147,7 @@ impl Client {
         BufReader::new(stream)
     }
 
-    fn ask_with(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    pub(super) fn ask_with(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
         let mut stream = self.send(method, path, headers, body);
         let (status, headers) = head(&mut stream);
         let mut body = String::new();
@@ -165,7 +165,7 @@ impl Client {
         self.ask_with("POST", path, &[], &body.to_string())
     }
 
-    fn open(&self) -> String {
+    pub(super) fn open(&self) -> String {
         self.post("/v1/sessions", &json!({})).must_be(201).json()["id"].as_str().unwrap().to_owned()
     }
 
@@ -173,7 +173,7 @@ impl Client {
         self.post(&format!("/v1/sessions/{id}/inputs"), &json!({ "content": content }))
     }
 
-    fn turn(&self, id: &str, content: &str) -> Value {
+    pub(super) fn turn(&self, id: &str, content: &str) -> Value {
         self.post(&format!("/v1/sessions/{id}/inputs?wait=end"), &json!({ "content": content }))
             .must_be(200)
             .json()

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
+use tracing::Span;
 use trunkline_core::{Answer, Key, SteerError};
 use trunkline_protocol::{
     FileInput, LargeMember, Meta, RequestId, SessionInfo, SessionStart, SessionUpdate, StopReason, UserInput,
@@ -31,6 +32,8 @@ pub(crate) enum Command {
         mailbox: Mailbox,
         input: UserInput,
         meta: Option<Meta>,
+        /// The span in which it was given.
+        from: Span,
     },
     Steer {
         session: Arc<SessionShared>,

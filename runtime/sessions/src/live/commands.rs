@@ -1,11 +1,12 @@
 //! What hubs say in a session.
 
+use tracing::Span;
 use trunkline_host::Input;
 use trunkline_protocol::{
     Delivered, HostBody, HostMessage, InputMode, Role, Stop, StopReason, StopRequested, TurnId,
 };
 
-use super::{Command, Hears, Joined, Live, Ordered};
+use super::{Command, Given, Hears, Joined, Live, Ordered};
 use crate::{ends, recovery, tail::ListenerNo};
 
 impl Live {
@@ -23,10 +24,10 @@ impl Live {
             Command::Left(listener) => {
                 self.listeners.remove(&listener);
             }
-            Command::Said(listener, message) => {
+            Command::Said(listener, message, from) => {
                 let may = self.listeners.get(&listener).is_some_and(|hears| hears.role == Role::Control);
                 if may {
-                    self.take_message(listener, *message).await;
+                    self.take_message(listener, *message, from).await;
                 } else {
                     tracing::debug!(session = %self.id, "a message of a hub that may only observe is not taken");
                 }
@@ -35,13 +36,15 @@ impl Live {
         }
     }
 
-    async fn take_message(&mut self, by: ListenerNo, message: HostMessage) {
+    async fn take_message(&mut self, by: ListenerNo, message: HostMessage, from: Span) {
         let HostMessage { turn_id, meta, body, .. } = message;
         match body {
             HostBody::UserInput(message) if message.mode == Some(InputMode::Steer) => {
                 self.steer(by, Input { message, meta }).await;
             }
-            HostBody::UserInput(message) => self.input(by, turn_id, Input { message, meta }).await,
+            HostBody::UserInput(message) => {
+                self.input(by, turn_id, Given { input: Input { message, meta }, from }).await;
+            }
             HostBody::FileInput(file) => self.order(Ordered::File(by, file)),
             HostBody::SessionUpdate(update) => self.order(Ordered::Update(by, update)),
             HostBody::Stop(Stop { reason }) => self.stop(by, turn_id, reason.unwrap_or(StopReason::User)),

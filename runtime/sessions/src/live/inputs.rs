@@ -11,7 +11,7 @@ use trunkline_protocol::{
     MessageId, RelayBody, SessionInfo, SteerResult, TurnBegin, TurnComplete, TurnId,
 };
 
-use super::{Answer, Later, Live, Ordered, Then, WAITING};
+use super::{Answer, Given, Later, Live, Ordered, Then, WAITING};
 use crate::{
     ends,
     inputs::{Inputs, Known},
@@ -23,13 +23,14 @@ use crate::{
 const OTHER: &str = "another input of this session has this message_id";
 
 impl Live {
-    pub(super) async fn input(&mut self, by: ListenerNo, turn: Option<TurnId>, input: Input) {
+    pub(super) async fn input(&mut self, by: ListenerNo, turn: Option<TurnId>, given: Given) {
+        let input = &given.input;
         if self.inputs.is_none() && (input.message.message_id.is_some() || turn.is_some()) {
             self.read_inputs().await;
         }
         let message_id = input.message.message_id.clone();
         let unwilling = self.unwilling();
-        match self.known(&input) {
+        match self.known(input) {
             Some(Known::Same { turn, seq }) if unwilling.is_none() || self.has_stored(seq) => {
                 return self.tell_duplicate(by, message_id, turn, seq);
             }
@@ -61,7 +62,7 @@ impl Live {
         let result = InputResult { message_id, seq, duplicate: None };
         let told = self.line(Some(turn.clone()), RelayBody::from(result));
         self.tell_stored(by, told);
-        self.order(Ordered::Input(turn, input));
+        self.order(Ordered::Input(turn, given));
     }
 
     /// Why nothing is taken now that becomes an entry: what waits to be stored must not grow.
@@ -142,11 +143,11 @@ impl Live {
             }
             match self.ordered.pop_front() {
                 None => return,
-                Some(Ordered::Input(turn, input)) => {
+                Some(Ordered::Input(turn, given)) => {
                     self.running = Some(turn.clone());
                     self.reached(&turn, Reached::Pipe);
                     self.recorder.mark(turn.as_str().as_bytes().to_vec());
-                    self.recorder.then(Then::Send(turn, input));
+                    self.recorder.then(Then::Send(turn, given));
                     return;
                 }
                 Some(Ordered::File(by, file)) => self.place(by, file),
@@ -161,7 +162,7 @@ impl Live {
     }
 
     /// Sends an input, which is stored, to the agent.
-    pub(super) fn send(&mut self, turn: TurnId, input: Input) {
+    pub(super) fn send(&mut self, turn: TurnId, Given { input, from }: Given) {
         if self.running.as_ref() != Some(&turn) {
             // It has ended since: the session was closed, say.
             return;
@@ -174,7 +175,7 @@ impl Live {
         self.facts.was_served = true;
         let end = match opened {
             Err(closed) => ends::never_sent(&closed),
-            Ok(session) => match session.send(input) {
+            Ok(session) => match from.in_scope(|| session.send(input)) {
                 Ok(given) => {
                     self.no = Some(given.no());
                     given.detach();

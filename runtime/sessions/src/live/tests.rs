@@ -92,7 +92,7 @@ impl World {
     async fn say(&mut self, mut message: Value) {
         message["session_id"] = json!("s");
         let message = HostMessage::parse(&message.to_string()).unwrap();
-        self.live.take(Command::Said(HUB, Box::new(message))).await;
+        self.live.take(Command::Said(HUB, Box::new(message), tracing::Span::none())).await;
         self.live.recorder.flush();
     }
 

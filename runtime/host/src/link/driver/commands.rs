@@ -33,11 +33,14 @@ impl Driver {
                     self.core.handle_close(key, WhyClosed::Shutdown, now);
                 }
             }
-            Command::Send { session, turn, mailbox, input, meta } => {
+            Command::Send { session, turn, mailbox, input, meta, from } => {
                 let key = key_of(&session);
                 let bytes = input.content.len();
                 match self.entry(key) {
                     Some(entry) => {
+                        if let Some(spans) = &mut entry.spans {
+                            spans.given(turn, from);
+                        }
                         match entry.shared.delivery {
                             EventDelivery::PerTurn => entry.turns.push_back((turn, mailbox)),
                             EventDelivery::Merged => mailbox.discard(),

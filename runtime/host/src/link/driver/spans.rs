@@ -2,6 +2,8 @@
 //! begins and ends, where a permission is asked and answered. Nothing of what was said is in them, and no secret.
 //! Without a subscriber that wants them nothing is made.
 
+use std::collections::VecDeque;
+
 use tracing::{Level, Span};
 use trunkline_protocol::{ClosedReason, SessionId};
 use trunkline_redact as redact;
@@ -17,6 +19,8 @@ pub(super) struct Spans {
     session: Span,
     /// The turn that runs.
     turn: Option<(TurnNo, Span)>,
+    /// Of the inputs that wait, the spans in which they were given.
+    given: VecDeque<(TurnNo, Span)>,
 }
 
 impl Spans {
@@ -31,18 +35,29 @@ impl Spans {
         let id = redact::text(id.as_str());
         let session = tracing::debug_span!("session", session = &*id);
         tracing::debug!(parent: &session, "the session is opened");
-        Box::new(Self { session, turn: None })
+        Box::new(Self { session, turn: None, given: VecDeque::new() })
+    }
+
+    /// An input is given, which waits for its turn.
+    pub(super) fn given(&mut self, turn: TurnNo, from: Span) {
+        if !from.is_disabled() {
+            self.given.push_back((turn, from));
+        }
     }
 
     /// A turn's input is written.
     pub(super) fn begun(&mut self, turn: TurnNo) {
         let span = tracing::debug_span!(parent: &self.session, "turn", turn = turn.get());
+        if let Some(at) = self.given.iter().position(|(given, _)| *given == turn) {
+            span.follows_from(self.given.remove(at).and_then(|(_, from)| from.id()));
+        }
         tracing::debug!(parent: &span, "the turn begins");
         self.turn = Some((turn, span));
     }
 
     /// A turn has ended, which may never have begun.
     pub(super) fn ended(&mut self, end: &TurnEnd) {
+        self.given.retain(|(turn, _)| *turn != end.turn);
         let span = self.turn.take_if(|(turn, _)| *turn == end.turn).map(|(_, span)| span);
         let span = span.as_ref().unwrap_or(&self.session);
         let (turn, took) = (end.turn.get(), end.took);
