@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -144,8 +144,11 @@ impl Kept {
         self.all().remove(&self.key)
     }
 
-    /// Adds it. Of two hosts that write at once the later one prevails.
+    /// Adds it. Of two processes that write at once the later one prevails.
     fn write(&self, mut described: Value) -> io::Result<()> {
+        // The agents of a host are asked side by side.
+        static WRITING: Mutex<()> = Mutex::new(());
+        let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
         let [capabilities, models] = ["capabilities", "models"].map(|key| described[key].take());
         let mut all = self.all();
         all.shift_remove(&self.key);
@@ -223,6 +226,19 @@ mod tests {
         std::fs::write(kept(0).file, "[").unwrap();
         kept(0).write(described.clone()).unwrap();
         assert_eq!((kept(0).read(), kept(1).read()), (Some(described), None));
+    }
+
+    #[test]
+    fn descriptions_that_come_at_once_are_all_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let kept = |key: usize| Kept { file: folder.path().join("described.json"), key: key.to_string() };
+        std::thread::scope(|scope| {
+            for key in 0..8 {
+                let kept = kept(key);
+                scope.spawn(move || kept.write(json!({ "capabilities": {} })).unwrap());
+            }
+        });
+        assert_eq!(kept(0).all().len(), 8);
     }
 
     #[test]
