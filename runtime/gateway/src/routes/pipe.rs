@@ -120,7 +120,7 @@ async fn serve(mut socket: WebSocket, shared: Arc<Shared>, peer: Peer, pass: Opt
     }
 }
 
-/// Carries lines both ways until one side ends. Gives what the client is told of why, where it may still hear it: an empty
+/// Carries lines both ways until one side ends. Gives what to tell the client of why, where it may still hear it: an empty
 /// text where the relay has ended.
 async fn carry<E>(
     sink: &mut (impl Sink<Message> + Unpin),
