@@ -47,6 +47,8 @@ struct Places {
     records: PathBuf,
     /// The cgroups that those of children are made in.
     cgroups: Vec<PathBuf>,
+    /// What a killed program that had this one's process number left there.
+    older: BTreeSet<PathBuf>,
 }
 
 impl Places {
@@ -55,12 +57,14 @@ impl Places {
         let root = tempfile::tempdir().unwrap();
         let records = root.path().join("records");
         fs::create_dir(root.path().join("private")).unwrap();
-        let mut places = Self { containment, root, records, cgroups: Vec::new() };
+        let mut places = Self { containment, root, records, cgroups: Vec::new(), older: BTreeSet::new() };
         let child = places.begin().await;
         let record = fs::read_dir(&places.records).unwrap().next().expect("it is recorded").unwrap();
         let text = fs::read_to_string(record.path()).unwrap();
-        let cgroups = text.lines().filter_map(|line| line.strip_prefix("cgroup "));
-        places.cgroups = cgroups.map(|path| Path::new(path).parent().unwrap().to_owned()).collect();
+        let cgroups: BTreeSet<_> =
+            text.lines().filter_map(|line| line.strip_prefix("cgroup ")).map(Path::new).collect();
+        places.cgroups = cgroups.iter().map(|path| path.parent().unwrap().to_owned()).collect();
+        places.older = places.own_cgroups().filter(|path| !cgroups.contains(path.as_path())).collect();
         watch::within("the end", child.finish()).await;
         places
     }
@@ -85,17 +89,22 @@ impl Places {
 
     fn held(&self) -> Held {
         let count = |dir: &Path| fs::read_dir(dir).unwrap().count();
-        let own = format!("trunkline-{}-", std::process::id());
-        let is_own = |name: &std::ffi::OsStr| name.to_str().is_some_and(|name| name.starts_with(&own));
-        let cgroups = self.cgroups.iter().flat_map(|place| fs::read_dir(place).unwrap().flatten());
         Held {
             descriptors: count(Path::new("/proc/self/fd")),
             threads: count(Path::new("/proc/self/task")),
             descendants: descendants(),
             folders: count(&self.private()),
-            cgroups: cgroups.filter(|entry| is_own(&entry.file_name())).count(),
+            cgroups: self.own_cgroups().filter(|path| !self.older.contains(path)).count(),
             records: count(&self.records),
         }
+    }
+
+    /// Those that have this program's process number in their name.
+    fn own_cgroups(&self) -> impl Iterator<Item = PathBuf> {
+        let own = format!("trunkline-{}-", std::process::id());
+        let all = self.cgroups.iter().flat_map(|place| fs::read_dir(place).unwrap().flatten());
+        all.filter(move |entry| entry.file_name().to_str().is_some_and(|name| name.starts_with(&own)))
+            .map(|entry| entry.path())
     }
 
     /// One of each way to end.
