@@ -8,7 +8,7 @@ import type { Connect } from "./hub.js";
 import type { Entry } from "./conversation.js";
 
 export { Client } from "./hub.js";
-export type { ClientOptions, Connect, OpenOptions, PermissionAnswer, Pipe, PipeEvents } from "./hub.js";
+export type { ClientOptions, Connect, Listening, OpenOptions, PermissionAnswer, Pipe, PipeEvents } from "./hub.js";
 export type { Conversation, Done, Entry } from "./conversation.js";
 
 /** The WebSocket of a daemon at `http://…`, by a token, which is the first message and in no address. Needs Node 22 in Node. */

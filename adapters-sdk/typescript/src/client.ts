@@ -10,29 +10,40 @@ import type { Connect, PipeEvents } from "./hub.js";
 import { Lines } from "./lines.js";
 
 export { Client } from "./hub.js";
-export type { ClientOptions, Connect, OpenOptions, PermissionAnswer, Pipe, PipeEvents } from "./hub.js";
+export type { ClientOptions, Connect, Listening, OpenOptions, PermissionAnswer, Pipe, PipeEvents } from "./hub.js";
 export type { Conversation, Done, Entry } from "./conversation.js";
 export { eventsOf, webSocket } from "./browser.js";
 export type { EventsOptions } from "./browser.js";
 
 const NOISE = { tooLong: () => {} };
 
-function read(stream: Readable, events: PipeEvents): void {
+function read(stream: Readable, events: Pick<PipeEvents, "line">): void {
   const lines = new Lines({ line: (text) => events.line(text), ...NOISE });
   stream.on("data", (chunk: Buffer) => lines.feed(chunk));
   stream.on("end", () => lines.finish());
 }
 
-/** A relay as a child, such as `spawned("trunkline", ["serve"])`. Its end is that of the sessions; its stderr is this process's. */
-export function spawned(command: string, args: readonly string[] = []): Connect {
+export interface SpawnOptions {
+  /** Where it is started: here. */
+  cwd?: string;
+  /** Its environment: that of this process. */
+  env?: NodeJS.ProcessEnv;
+  /** Gets each line of its stderr, which else is this process's. */
+  onStderr?: (line: string) => void;
+}
+
+/** A relay as a child, such as `spawned("trunkline", ["serve"])`. Its end is that of the sessions. */
+export function spawned(command: string, args: readonly string[] = [], options: SpawnOptions = {}): Connect {
+  const { onStderr, ...where } = options;
   const connect: Connect = (events) =>
     new Promise((resolve, reject) => {
-      const child = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"] });
+      const child = spawn(command, args, { ...where, stdio: ["pipe", "pipe", onStderr ? "pipe" : "inherit"] });
       child.on("error", (error) => (reject(error), events.closed(error.message)));
       child.on("close", (status, signal) => events.closed(`${command} ended with ${signal ?? `status ${status}`}`));
-      child.stdin.on("error", () => {}); // a child that is gone says so by `close`
-      read(child.stdout, events);
-      child.on("spawn", () => resolve({ send: (line) => void child.stdin.write(line + "\n"), close: () => void child.stdin.end() }));
+      child.stdin!.on("error", () => {}); // a child that is gone says so by `close`
+      read(child.stdout!, events);
+      if (onStderr) read(child.stderr!, { line: onStderr });
+      child.on("spawn", () => resolve({ send: (line) => void child.stdin!.write(line + "\n"), close: () => void child.stdin!.end() }));
     });
   connect.once = true;
   return connect;

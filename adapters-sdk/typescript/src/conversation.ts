@@ -41,13 +41,15 @@ export class Conversation {
   #listening = false;
   #behind = false; // its reader is slow: what is new is read again from the journal
   #wake: (() => void) | undefined;
-  #over: Error | true | undefined;
+  #over: Error | undefined; // what later turns reject with
+  #closed = false; // by one of its sides: events end, and do not reject
 
   /** @internal */
-  constructor(client: Client, readonly id: string, options: Message, attach: { after: number; role: string } | undefined) {
+  constructor(client: Client, readonly id: string, options: Message, attach: { after: number; role: string } | undefined, listen = false) {
     this.#client = client;
     this.#options = options;
     this.#attach = attach;
+    this.#listening = listen;
     this.#position = attach?.after ?? 0;
     this.ready = new Promise((resolve, reject) => ([this.#isReady, this.#isRefused] = [resolve, reject]));
     this.ready.catch(() => {}); // who opened it hears of it
@@ -60,7 +62,7 @@ export class Conversation {
 
   /** Sends an input, and resolves at the end of its turn, whatever that is. Rejects where the session is lost. */
   turn(content: string): Promise<Done> {
-    if (this.#over) return Promise.reject(this.#over === true ? new Error("the session has ended") : this.#over);
+    if (this.#over) return Promise.reject(this.#over);
     const turn_id = crypto.randomUUID();
     // The same `message_id` is the same input, however often it is sent.
     const input = { type: "user.input", session_id: this.id, turn_id, message_id: crypto.randomUUID(), content };
@@ -84,7 +86,7 @@ export class Conversation {
   /** Ends the session, for all who are attached. */
   close(): void {
     this.#client.send({ type: "session.close", session_id: this.id });
-    this.lost(true);
+    this.#ended(undefined);
   }
 
   /**
@@ -103,7 +105,7 @@ export class Conversation {
         } else if (this.#over) break;
         else await new Promise<void>((resolve) => (this.#wake = resolve));
       }
-      if (this.#over instanceof Error) throw this.#over;
+      if (!this.#closed) throw this.#over;
     } finally {
       this.#listening = false;
       this.#entries = [];
@@ -123,10 +125,21 @@ export class Conversation {
   }
 
   /** @internal */
-  lost(why: string | true): void {
+  lost(why: string): void {
+    this.#end(new Error(`the session is lost: ${why}`));
+  }
+
+  // The relay or this side has closed it. The error's `cause` is the relay's.
+  #ended(closed: Message | undefined): void {
+    this.#closed ||= !this.#over;
+    const { reason, error } = closed ?? {};
+    const why = [reason, error?.message].filter((word) => word !== undefined);
+    this.#end(new Error(["the session has ended", ...why].join(": "), { cause: error }));
+  }
+
+  #end(error: Error): void {
     if (this.#over) return;
-    this.#over = why === true || new Error(`the session is lost: ${why}`);
-    const error = this.#over === true ? new Error("the session has ended") : this.#over;
+    this.#over = error;
     this.#isRefused(error);
     for (const turn of this.#turns.values()) turn.reject(error);
     this.#turns.clear();
@@ -149,7 +162,7 @@ export class Conversation {
     if (type === "lag") this.#position = Math.max(this.#position, message["to"]);
     this.#note(message);
     this.#tell(message as Entry);
-    if (type === "session.closed") this.lost(true);
+    if (type === "session.closed") this.#ended(message);
   }
 
   // Whether an entry is the next one. What comes behind a gap is read again.

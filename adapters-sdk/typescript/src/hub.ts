@@ -1,6 +1,6 @@
 // The client half: sessions over one pipe to a relay, wherever it runs. Nothing here needs Node.
 import { Conversation } from "./conversation.js";
-import type { PermissionRequestMessage } from "./types.js";
+import type { AgentEntry, ListedSession, PermissionRequestMessage } from "./types.js";
 
 type Message = { [name: string]: any };
 
@@ -41,6 +41,12 @@ export interface ClientOptions {
 /** What `open` may say of a session: `agent_id`, `model`, `cwd` and their kin. */
 export type OpenOptions = { [name: string]: unknown };
 
+/** What is kept of a new session for `events()`. */
+export interface Listening {
+  /** True: all from its first message on, in wait for the reader. Else what comes while there is one. */
+  listen?: boolean;
+}
+
 const EXTENSIONS = ["turns", "events", "usage", "options", "questions", "control", "resume", "journal"];
 const FIRST_WAIT = 50;
 const LONGEST_WAIT = 2000;
@@ -51,6 +57,7 @@ export class Client {
   readonly #connect: Connect;
   readonly #options: ClientOptions;
   readonly #sessions = new Map<string, Conversation>();
+  readonly #asked = new Map<string, { question: Message; resolve(answer: Message): void; reject(error: Error): void }>();
   #pipe: Pipe | undefined;
   #generation = 0;
   #closed = false;
@@ -68,13 +75,35 @@ export class Client {
   }
 
   /** Opens a session. Resolves when the relay has it; rejects where it refuses. */
-  open(options: OpenOptions = {}): Promise<Conversation> {
-    return this.#add(new Conversation(this, crypto.randomUUID(), options, undefined));
+  open(options: OpenOptions = {}, { listen = false }: Listening = {}): Promise<Conversation> {
+    return this.#add(new Conversation(this, crypto.randomUUID(), options, undefined, listen));
   }
 
   /** Goes on with a session of the journal, behind the entry `after` (0: from the beginning). Rejects where it is refused. */
   attach(id: string, { after = 0, role = "control" }: { after?: number; role?: "control" | "observe" } = {}): Promise<Conversation> {
     return this.#add(new Conversation(this, id, {}, { after, role }));
+  }
+
+  /** The agents of the relay, and what they can. `health`: and how they are. */
+  async agents({ health = false }: { health?: boolean } = {}): Promise<AgentEntry[]> {
+    return (await this.#ask({ type: "agents.list", health }))["agents"] ?? [];
+  }
+
+  /** The sessions of the relay's journal, a page of them. `next` is the `cursor` of the next one. Rejects where there is no journal. */
+  async sessions(filter: { [name: string]: unknown } = {}): Promise<{ sessions: ListedSession[]; next?: string }> {
+    const { error, sessions = [], next } = await this.#ask({ ...filter, type: "sessions.list", extensions: EXTENSIONS });
+    if (error !== undefined) throw new Error(error);
+    return next === undefined ? { sessions } : { sessions, next };
+  }
+
+  // Asks the relay itself; again where the pipe is lost before the answer.
+  #ask(what: Message): Promise<Message> {
+    if (this.#closed) return Promise.reject(new Error("the client is closed"));
+    const question: Message = { ...what, session_id: "", request_id: crypto.randomUUID() };
+    return new Promise((resolve, reject) => {
+      this.#asked.set(question["request_id"], { question, resolve, reject });
+      this.send(question);
+    });
   }
 
   async #add(session: Conversation): Promise<Conversation> {
@@ -89,8 +118,7 @@ export class Client {
   close(): void {
     this.#closed = true;
     this.#pipe?.close();
-    for (const session of [...this.#sessions.values()]) session.lost("the client is closed");
-    this.#sessions.clear();
+    this.#allLost("the client is closed");
   }
 
   /** @internal */
@@ -132,10 +160,17 @@ export class Client {
         continue;
       }
       for (const session of this.#sessions.values()) session.begin();
+      for (const { question } of this.#asked.values()) this.send(question);
       return;
     }
+    this.#allLost(why);
+  }
+
+  #allLost(why: string): void {
     for (const session of [...this.#sessions.values()]) session.lost(why);
     this.#sessions.clear();
+    for (const { reject } of this.#asked.values()) reject(new Error(why));
+    this.#asked.clear();
   }
 
   #line(text: string): void {
@@ -146,7 +181,9 @@ export class Client {
       return; // noise
     }
     if (typeof message !== "object" || message === null) return;
-    this.#sessions.get(message["session_id"])?.take(message);
+    if (message["session_id"] !== "") return this.#sessions.get(message["session_id"])?.take(message);
+    this.#asked.get(message["request_id"])?.resolve(message);
+    this.#asked.delete(message["request_id"]);
   }
 
   /** @internal */

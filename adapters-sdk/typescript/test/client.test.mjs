@@ -15,6 +15,7 @@ await serve(async (turn, input) => {
     const { approved } = await turn.permission({ tool: "Bash", description: "d", resource: "r" });
     return turn.output(String(approved));
   }
+  if (input.content === "cwd") return turn.output(process.cwd());
   for (const word of input.content.split(" ")) await turn.output(word + " ");
 });`;
 
@@ -84,6 +85,50 @@ test("a permission without a decision is denied; the callback decides", { skip }
     session.close();
     client.close();
   }
+});
+
+test("a new session keeps what it says first; a relay is started in a folder, and heard", { skip }, async () => {
+  const said = [];
+  const args = ["serve", "--adapter", adapter, "--also", "none=no-such-program"];
+  const client = await Client.connect(spawned("trunkline", args, { cwd: scratch, onStderr: (line) => said.push(line) }));
+  const session = await client.open({}, { listen: true });
+  assert.equal((await session.turn("cwd")).text, scratch);
+  const types = [];
+  for await (const { type } of session.events()) if (types.push(type) && type === "turn.complete") break;
+  assert.equal(types[0], "session.ready");
+  assert.deepEqual(types.slice(-2), ["output", "turn.complete"]);
+  assert.equal((await (await client.open({ agent_id: "none" })).turn("hello")).end.error.category, "not_installed");
+  assert.match(said.join("\n"), /no-such-program/);
+  client.close();
+});
+
+test("a session that the relay ends says why", { skip }, async () => {
+  const client = await Client.connect(spawned("trunkline", ["serve", "--adapter", adapter]));
+  const session = await client.open({ env: { A: "b" } }, { listen: true });
+  const types = [];
+  for await (const { type } of session.events()) types.push(type); // and ends by itself
+  assert.equal(types.at(-1), "session.closed");
+  await assert.rejects(session.turn("hello"), (error) => {
+    assert.match(error.message, /refused.*may not set `env`/);
+    return error.cause.category === "permission_denied";
+  });
+  client.close();
+  await assert.rejects(client.agents(), /closed/);
+});
+
+test("the relay tells its agents, and the sessions of its journal", { skip }, async () => {
+  const client = await Client.connect(unixSocket(daemon.socket));
+  const [agent] = await client.agents({ health: true });
+  assert.equal(agent.health.severity, "ok");
+  const { id } = await client.open();
+  const listed = await client.sessions({ limit: 1 });
+  assert.equal(listed.sessions[0].session_id, id);
+  client.close();
+  const without = await Client.connect(spawned("trunkline", ["serve", "--adapter", adapter]));
+  await assert.rejects(without.sessions(), /does not list/);
+  const asked = assert.rejects(without.agents(), /closed/);
+  without.close();
+  await asked;
 });
 
 test("a session is refused where there is none", { skip }, async () => {
