@@ -87,8 +87,7 @@ impl Metrics {
             requests.with_label_values(&id).set(int(agent.open_requests as u64));
             queued.with_label_values(&id).set(int(agent.counters.queued_bytes));
             spooled.with_label_values(&id).set(int(agent.counters.spooled_bytes));
-            let levels = ["queued_bytes", "sessions", "spooled_bytes"];
-            for (name, count) in agent.counters.named().filter(|(name, _)| !levels.contains(name)) {
+            for (name, count) in agent.counters.counts() {
                 counted.with_label_values(&[&agent.agent, name]).inc_by(count);
             }
         }

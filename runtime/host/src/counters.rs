@@ -5,11 +5,15 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use trunkline_core::Counter;
 
 macro_rules! counters {
-    ($( $(#[$doc:meta])* $name:ident, )*) => {
+    (
+        counts { $( $(#[$doc:meta])* $name:ident, )* }
+        levels { $( $(#[$level_doc:meta])* $level:ident, )* }
+    ) => {
         /// Counters of one agent's link, live.
         #[derive(Debug, Default)]
         pub(crate) struct LiveCounters {
             $( pub(crate) $name: Count, )*
+            $( pub(crate) $level: Count, )*
         }
 
         /// Counters of one agent's link at a moment.
@@ -17,69 +21,82 @@ macro_rules! counters {
         #[non_exhaustive]
         pub struct Counters {
             $( $(#[$doc])* pub $name: u64, )*
+            $( $(#[$level_doc])* pub $level: u64, )*
         }
 
         impl Counters {
-            /// Each with its name.
-            pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
+            /// What only grows, each with its name.
+            pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$( (stringify!($name), self.$name) ),*].into_iter()
+            }
+
+            /// What rises and falls, each with its name.
+            pub fn levels(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$( (stringify!($level), self.$level) ),*].into_iter()
             }
         }
 
         impl LiveCounters {
             /// The counters as they stand.
             pub(crate) fn snapshot(&self) -> Counters {
-                Counters { $( $name: self.$name.0.load(Ordering::Relaxed), )* }
+                Counters {
+                    $( $name: self.$name.0.load(Ordering::Relaxed), )*
+                    $( $level: self.$level.0.load(Ordering::Relaxed), )*
+                }
             }
         }
     };
 }
 
 counters! {
-    /// Lines that were not messages ([frame.6]).
-    noise,
-    /// Messages with a member missing or wrong ([msg.3]).
-    bad,
-    /// Lines over the limit ([frame.5]).
-    too_long,
-    /// Messages of an unknown type, or of an extension that was not agreed on ([msg.2]).
-    unknown_type,
-    /// Messages for sessions that never were ([session.5]).
-    unknown_session,
-    /// Messages for closed sessions, and of turns that have ended ([session.4], [turn.9]).
-    late,
-    /// Messages with a `turn_id` that was never given ([turn.9]).
-    foreign,
-    /// `turn.complete` without a turn to end ([turn.9]).
-    stray_ends,
-    /// Answers and requests that came twice or too late ([permission.4]).
-    stray_requests,
-    /// Requests that were denied at once, since too many wait for their answers.
-    denied_requests,
-    /// Files that were refused ([file.4]).
-    files_refused,
-    /// Processes started after the first.
-    restarts,
-    /// How often the process did not answer a `ping` in time.
-    suspicions,
-    /// Lines read.
-    lines_in,
-    /// Bytes read.
-    bytes_in,
-    /// Bytes written.
-    bytes_out,
-    /// Bytes that wait to be written.
-    queued_bytes,
-    /// Bytes of events that went to disk, since their readers were slow.
-    spooled_bytes,
-    /// How often reading paused, since the disk was slower than the adapter.
-    pauses,
-    /// Sessions that ended since their unread events fit nowhere; what came after those was dropped.
-    overflows,
-    /// Sessions open.
-    sessions,
-    /// Turns begun.
-    turns,
+    counts {
+        /// Lines that were not messages ([frame.6]).
+        noise,
+        /// Messages with a member missing or wrong ([msg.3]).
+        bad,
+        /// Lines over the limit ([frame.5]).
+        too_long,
+        /// Messages of an unknown type, or of an extension that was not agreed on ([msg.2]).
+        unknown_type,
+        /// Messages for sessions that never were ([session.5]).
+        unknown_session,
+        /// Messages for closed sessions, and of turns that have ended ([session.4], [turn.9]).
+        late,
+        /// Messages with a `turn_id` that was never given ([turn.9]).
+        foreign,
+        /// `turn.complete` without a turn to end ([turn.9]).
+        stray_ends,
+        /// Answers and requests that came twice or too late ([permission.4]).
+        stray_requests,
+        /// Requests that were denied at once, since too many wait for their answers.
+        denied_requests,
+        /// Files that were refused ([file.4]).
+        files_refused,
+        /// Processes started after the first.
+        restarts,
+        /// How often the process did not answer a `ping` in time.
+        suspicions,
+        /// Lines read.
+        lines_in,
+        /// Bytes read.
+        bytes_in,
+        /// Bytes written.
+        bytes_out,
+        /// How often reading paused, since the disk was slower than the adapter.
+        pauses,
+        /// Sessions that ended since their unread events fit nowhere; what came after those was dropped.
+        overflows,
+        /// Turns begun.
+        turns,
+    }
+    levels {
+        /// Bytes that wait to be written.
+        queued_bytes,
+        /// Bytes of events that went to disk, since their readers were slow.
+        spooled_bytes,
+        /// Sessions open.
+        sessions,
+    }
 }
 
 /// One counter.
