@@ -142,8 +142,8 @@ impl Gateway {
         self.shared.is_draining.store(true, Ordering::Release);
     }
 
-    /// Serves those who come by these entrances, and by the socket, until `stop` resolves. Then no further connection is taken, streams end, and what was asked before is
-    /// answered, for 2 s at most. The host and its sessions go on.
+    /// Serves those who come by these entrances, and by the socket, until `stop` resolves. Then no further connection
+    /// is taken, streams end, and what was asked before is answered, for 2 s at most. The host and its sessions go on.
     ///
     /// # Cancel safety
     /// Dropping the future drops all connections at once.

@@ -15,9 +15,9 @@ use crate::{accept::Peer, entrance::Way, gateway::Shared, pass::Pass, problem::P
 /// name leads here (DNS rebinding) names another host; one of another site names its origin.
 pub(crate) async fn from_here(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     let checked = match peer(request.extensions()) {
-        Some(Peer::Network(way, _)) => check(&shared, &request, &way),
-        Some(Peer::User) => Ok(()),
-        None => Err(elsewhere()),
+        Ok(Peer::Network(way, _)) => check(&shared, &request, &way),
+        Ok(Peer::User) => Ok(()),
+        Err(problem) => Err(problem),
     };
     match checked {
         Ok(()) => hardened(next.run(request).await),
@@ -63,8 +63,8 @@ fn one(headers: &HeaderMap, name: impl header::AsHeaderName) -> Option<&str> {
 }
 
 /// From where a request comes.
-pub(crate) fn peer(of: &Extensions) -> Option<Peer> {
-    of.get::<Peer>().cloned()
+pub(crate) fn peer(of: &Extensions) -> Result<Peer, Problem> {
+    of.get::<Peer>().cloned().ok_or_else(elsewhere)
 }
 
 /// What every answer says to a browser: run nothing of others, guess no type, tell no one where you were.
@@ -92,13 +92,12 @@ pub(crate) async fn with_pass(
     next: Next,
 ) -> Response {
     let pass = match (peer(request.extensions()), bearer(request.headers())) {
-        (Some(Peer::User), _) => Ok(Pass::User),
-        (Some(peer), Ok(text)) => {
+        (Ok(Peer::User), _) => Ok(Pass::User),
+        (Ok(peer), Ok(text)) => {
             let text = text.to_owned();
             enter(&shared, &peer, &text).await
         }
-        (_, Err(problem)) => Err(problem),
-        (None, _) => Err(elsewhere()),
+        (Err(problem), _) | (_, Err(problem)) => Err(problem),
     };
     match pass {
         Ok(pass) => {

@@ -46,7 +46,8 @@ pub(crate) fn judge(
     judged.map_err(Problem::forbidden)
 }
 
-/// Whether who asks may set an option of this name, whatever the protocol makes of it.
+/// Whether who asks may set an option of this name: also a title, which is no option of the protocol, and what the
+/// protocol does not read.
 pub(crate) fn may_set(shared: &Shared, pass: &Pass, agent: &str, name: &str) -> Result<(), Problem> {
     let Some(table) = Table::of(pass, &shared.host) else { return Ok(()) };
     table.settings(Some(agent)).refuse([(name, true)]).map_err(Problem::forbidden)

@@ -26,10 +26,11 @@ use axum::{
 };
 use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 use tracing::{Instrument, Span, field};
 use trunkline_host::redact;
-use trunkline_protocol::{SessionId, TurnId};
+use trunkline_protocol::{HostMessage, SessionId, TurnId};
 
 use crate::{
     console,
@@ -172,6 +173,29 @@ pub(crate) async fn part(parts: &mut Parts, wanted: &str) -> Answer<String> {
 pub(crate) fn turn_id(text: Option<String>) -> Answer<Option<TurnId>> {
     let id = text.map(TurnId::new).transpose();
     id.map_err(|error| Problem::unprocessable(format!("the id of a turn: {error}")))
+}
+
+/// The message of these members.
+fn message(id: &SessionId, kind: &str, mut members: Map<String, Value>) -> Answer<HostMessage> {
+    for (name, value) in [("type", json!(kind)), ("session_id", json!(id))] {
+        if members.insert(name.to_owned(), value).is_some() {
+            return Err(Problem::unprocessable(format!("{name} may not be set")));
+        }
+    }
+    let message = HostMessage::parse(&Value::Object(members).to_string());
+    message.map_err(|error| Problem::unprocessable(error.to_string()))
+}
+
+/// Refuses options that the protocol, which is lenient, has not read: a restriction that is not there restricts nothing.
+fn all_read(options: &Map<String, Value>, message: &HostMessage) -> Answer<()> {
+    let read: Map<String, Value> = serde_json::from_slice(&message.to_line()).unwrap_or_default();
+    let is_lost = |(name, value): &(&String, &Value)| !value.is_null() && !read.contains_key(*name);
+    match options.iter().find(is_lost) {
+        Some((name, _)) => {
+            Err(Problem::unprocessable(format!("{name} is not an option, or has another type")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// A body in JSON; an empty one counts as `{}`.

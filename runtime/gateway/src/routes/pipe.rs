@@ -50,8 +50,9 @@ struct Auth {
 
 pub(super) async fn upgrade(State(shared): Gate, request: Request) -> Response {
     let (mut parts, _) = request.into_parts();
-    let Some(peer) = peer(&parts.extensions) else {
-        return Problem::not_found().into_response();
+    let peer = match peer(&parts.extensions) {
+        Ok(peer) => peer,
+        Err(problem) => return problem.into_response(),
     };
     let pass = match pass_of(&shared, &peer, &parts.headers).await.transpose() {
         Ok(pass) => pass,

@@ -10,9 +10,9 @@ use axum::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
-use trunkline_protocol::{HostBody, HostMessage, RelayBody, SessionId, Stop};
+use trunkline_protocol::{HostBody, HostMessage, RelayBody, Stop};
 
-use super::{Asks, Gate, Json, Named, part, sessions::all_read, turn_id};
+use super::{Asks, Gate, Json, Named, all_read, message, part, turn_id};
 use crate::{
     judge::{judge, may_set},
     one::{Line, One},
@@ -120,12 +120,4 @@ pub(super) async fn update(
     all_read(&settings.options, &message)?;
     one.say(None, message.body).await?;
     Ok(StatusCode::ACCEPTED)
-}
-
-/// The message of these members.
-fn message(id: &SessionId, kind: &str, mut members: Map<String, Value>) -> Answer<HostMessage> {
-    members.insert("type".to_owned(), json!(kind));
-    members.insert("session_id".to_owned(), json!(id));
-    let message = HostMessage::parse(&Value::Object(members).to_string());
-    message.map_err(|error| Problem::unprocessable(error.to_string()))
 }

@@ -17,12 +17,10 @@ use trunkline_protocol::{
 };
 use trunkline_sessions::{Heard, RemoveError};
 
-use super::{Asks, Gate, Json, Named, Query};
+use super::{Asks, Gate, Json, Named, Query, all_read, message};
 use crate::{
-    gateway::Shared,
     judge::{judge, may_set},
     one::{Line, One},
-    pass::Pass,
     problem::{Answer, Problem},
 };
 
@@ -65,11 +63,13 @@ pub(super) async fn open(
         Some(Value::String(title)) => Some(title),
         Some(_) => return Err(Problem::unprocessable("title is a text")),
     };
-    let message = start_of(&shared, &pass, &agent, &options)?;
     let id = uuid::Uuid::new_v4().simple().to_string();
     let id = SessionId::new(id).map_err(|error| Problem::failed(error.to_string()))?;
+    let message = message(&id, "session.start", options.clone())?;
+    judge(&shared, &pass, &message, Some(&agent))?;
+    all_read(&options, &message)?;
     let HostBody::SessionStart(start) = message.body else {
-        return Err(Problem::unprocessable("type may not be set"));
+        return Err(Problem::failed("the message is no session.start"));
     };
     let mut listener = shared.sessions_for(&pass).start(&id, &agent, *start, None, title.as_deref())?;
     let stored = tokio::time::timeout(STORED, listener.next(&mut Vec::new())).await;
@@ -82,31 +82,6 @@ pub(super) async fn open(
         response.headers_mut().insert(header::LOCATION, location);
     }
     Ok(response)
-}
-
-/// The `session.start` of a new session's options.
-fn start_of(shared: &Shared, pass: &Pass, agent: &str, options: &Map<String, Value>) -> Answer<HostMessage> {
-    let mut line = json!({ "type": "session.start", "session_id": "new" });
-    for (name, value) in options {
-        line[name] = value.clone();
-    }
-    let message = HostMessage::parse(&line.to_string());
-    let message = message.map_err(|error| Problem::unprocessable(format!("the options: {error}")))?;
-    all_read(options, &message)?;
-    judge(shared, pass, &message, Some(agent))?;
-    Ok(message)
-}
-
-/// Refuses options that the protocol, which is lenient, has not read: a restriction that is not there restricts nothing.
-pub(super) fn all_read(options: &Map<String, Value>, message: &HostMessage) -> Answer<()> {
-    let read: Map<String, Value> = serde_json::from_slice(&message.to_line()).unwrap_or_default();
-    let is_lost = |(name, value): &(&String, &Value)| !value.is_null() && !read.contains_key(*name);
-    match options.iter().find(is_lost) {
-        Some((name, _)) => {
-            Err(Problem::unprocessable(format!("{name} is not an option, or has another type")))
-        }
-        None => Ok(()),
-    }
 }
 
 #[derive(Debug, Deserialize)]
