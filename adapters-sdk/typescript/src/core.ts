@@ -3,57 +3,27 @@ import { isAbsolute } from "node:path";
 import { tmpdir } from "node:os";
 import { fit, TooLong } from "./fit.js";
 import { fold, type Extensions } from "./fold.js";
-import { textJson, type Message } from "./json.js";
+import { textJson, unquotedJson, type Message } from "./json.js";
 import type { Link } from "./link.js";
 import type { Ledger } from "./probe.js";
 import { Requests } from "./requests.js";
+import type { Running } from "./running.js";
 import type { Session } from "./session.js";
 
 const QUEUED_TURNS = 1024;
 const QUEUED_SIZE = 32 * 1024 * 1024;
 const QUEUED_OTHERS = 4096;
 const QUEUED_STEERS = 64;
+const CONTENT = ',"content":"';
+const OUTPUT_END = '","channel":"stdout"}\n';
 const PLAIN = 100_000; // a text that fits any line, whatever its escapes are
-
-/** A turn from its input to its one end, as the package holds it. */
-export class Running {
-  files: Message[] = [];
-  large: Message | undefined;
-  stopping = false;
-  stopReason: string | undefined;
-  over = false;
-  #onStop: (() => void)[] = [];
-  readonly openTools = new Set<string>();
-  readonly steers: { messageId: string | undefined; content: string }[] = [];
-  readonly taken = new Map<object, string | undefined>(); // steers that the handler holds and has not answered
-  onSteer: (() => void) | undefined;
-  head: string | undefined;
-
-  constructor(
-    readonly id: string | undefined,
-    public text: string,
-    readonly messageId: string | undefined,
-    readonly meta: Message | undefined,
-  ) {}
-
-  /** Calls it once, at a stop or at the end. */
-  onStop(call: () => void): void {
-    if (this.stopping || this.over) call();
-    else this.#onStop.push(call);
-  }
-
-  ring(): void {
-    for (const call of this.#onStop.splice(0)) call();
-    this.onSteer?.();
-  }
-}
 
 type Phase = "open" | "shutting" | "told" | "closed"; // told: ended, and the host understands only a text
 
 /** What a session's worker does next. */
 export type Step =
   | { kind: "start" | "file" | "update"; job: Message }
-  | { kind: "turn"; job: Running }
+  | Running
   | { kind: "close" };
 type Job = Exclude<Step, { kind: "close" }> | { kind: "refused"; job: number };
 
@@ -74,12 +44,16 @@ export class Core {
   #queue: Job[] = [];
   #queuedTurns = 0;
   #queuedSize = 0;
-  #files: Message[] = [];
-  #worker: object | undefined;
+  #files: Message[] | undefined;
+  #worker = 0; // the one that runs; 0 without
+  #workers = 0;
   #freed = false;
   #lost = false;
   readonly #id: string; // as JSON
-  readonly #head: string;
+  readonly #outputOf: string; // how an `output` begins
+  readonly #output: string; // the same without a turn, up to its text
+  readonly #endHead: string;
+  readonly #completed: string; // the end of a turn without an id
 
   constructor(
     readonly link: Link,
@@ -92,7 +66,10 @@ export class Core {
     this.exchangeDir = typeof folder === "string" && isAbsolute(folder) ? folder : undefined;
     this.maxLine = Math.max(agreed.size > 0 ? (start["max_line"] ?? 0) : 0, 1024 * 1024);
     this.#id = textJson(id);
-    this.#head = `{"type":"output","session_id":${this.#id}`;
+    this.#outputOf = `{"type":"output","session_id":${this.#id}`;
+    this.#output = this.#outputOf + CONTENT;
+    this.#endHead = `{"type":"turn.complete","session_id":${this.#id}`;
+    this.#completed = this.#endHead + (agreed.has("turns") ? ',"status":"completed"}\n' : "}\n");
   }
 
   get isOver(): boolean {
@@ -114,8 +91,8 @@ export class Core {
   output(turn: Running, text: string): void {
     if (!this.speaksFor(turn)) return;
     if (text.length > PLAIN) return this.put(turn, { type: "output", content: text, channel: "stdout" });
-    turn.head ??= this.#head + (turn.id === undefined ? "" : `,"turn_id":${textJson(turn.id)}`);
-    this.link.wire.put(this.key, `${turn.head},"content":${textJson(text)},"channel":"stdout"}\n`);
+    turn.head ??= turn.id === undefined ? this.#output : `${this.#outputOf},"turn_id":${textJson(turn.id)}${CONTENT}`;
+    this.link.wire.put(this.key, turn.head + unquotedJson(text) + OUTPUT_END);
   }
 
   /** Sends an author's event, of a turn or of none. Late ones are left out. */
@@ -166,23 +143,23 @@ export class Core {
   take(step: Exclude<Step, { kind: "close" }>): void {
     if (this.phase !== "open") {
       if (step.kind === "turn" && this.phase === "told") {
-        this.send(step.job.id, { type: "session.closed", ...this.#closed });
-        this.send(step.job.id, { type: "turn.complete", status: "failed", error: this.agreed.has("turns") ? this.#closed["error"] : undefined });
-      } else if (step.kind === "turn" && this.phase === "shutting") this.#endQueued(step.job, stopped("shutdown"));
+        this.send(step.id, { type: "session.closed", ...this.#closed });
+        this.send(step.id, { type: "turn.complete", status: "failed", error: this.agreed.has("turns") ? this.#closed["error"] : undefined });
+      } else if (step.kind === "turn" && this.phase === "shutting") this.#endQueued(step, stopped("shutdown"));
       return;
     }
     if (step.kind === "turn") {
-      const turn = step.job;
-      [turn.files, this.#files] = [this.#files, []];
-      if (!turn.large) this.ledger?.input(turn.text);
-      if (this.#queuedTurns >= QUEUED_TURNS || this.#queuedSize + turn.text.length > QUEUED_SIZE) return this.#refuse(turn);
+      if (this.#files) [step.files, this.#files] = [this.#files, undefined];
+      if (!step.large) this.ledger?.input(step.text);
+      if (this.#queuedTurns >= QUEUED_TURNS || this.#queuedSize + step.text.length > QUEUED_SIZE) return this.#refuse(step);
       this.#queuedTurns++;
-      this.#queuedSize += turn.text.length;
+      this.#queuedSize += step.text.length;
     } else if (step.kind === "file") {
-      if (this.#files.length >= QUEUED_OTHERS || this.#queue.length >= QUEUED_OTHERS) {
+      const files = (this.#files ??= []);
+      if (files.length >= QUEUED_OTHERS || this.#queue.length >= QUEUED_OTHERS) {
         return void this.send(undefined, errorOf("busy", "too many files before an input; one was left out"));
       }
-      this.#files.push(step.job);
+      files.push(step.job);
     } else if (step.kind === "update" && this.#queue.length >= QUEUED_OTHERS) {
       return void this.send(undefined, { type: "session.info" });
     }
@@ -199,25 +176,25 @@ export class Core {
   }
 
   #endQueued(turn: Running, end: Message): void {
-    for (const { messageId } of turn.steers) this.send(turn.id, notDelivered(messageId, "the turn has ended"));
+    if (turn.leavesOpen) for (const { messageId } of turn.steers) this.send(turn.id, notDelivered(messageId, "the turn has ended"));
     this.send(turn.id, end);
   }
 
   /** Gives the session a worker where it has none. */
   wake(): void {
-    if (this.#worker) return;
-    this.#worker = {};
+    if (this.#worker !== 0) return;
+    this.#worker = ++this.#workers;
     this.link.begun();
     this.link.work(this, this.#worker);
   }
 
   #rest(): void {
-    this.#worker = undefined;
+    this.#worker = 0;
     this.link.rested();
   }
 
   /** The next step of a worker; nothing when the worker has ended. */
-  next(worker: object): Step | undefined {
+  next(worker: number): Step | undefined {
     while (worker === this.#worker) {
       if (this.isOver) {
         if (this.#freed) break;
@@ -230,9 +207,9 @@ export class Core {
         if (!shutting) break;
         this.phase = "closed";
       } else if (job.kind === "turn") {
-        this.#forgetQueued(job.job);
-        if (shutting) this.#endQueued(job.job, stopped("shutdown"));
-        else return this.#begin(job.job);
+        this.#forgetQueued(job);
+        if (shutting) this.#endQueued(job, stopped("shutdown"));
+        else return this.#begin(job);
       } else if (job.kind === "refused") {
         for (let left = job.job; left > 0; left--) this.send(undefined, busy());
       } else if (!shutting) return job;
@@ -244,7 +221,7 @@ export class Core {
   #begin(turn: Running): Step {
     if (this.refused.size > 0) turn.files = turn.files.filter((file) => !this.refused.delete(file));
     this.running = turn;
-    return { kind: "turn", job: turn };
+    return turn;
   }
 
   #forgetQueued(turn: Running): void {
@@ -263,10 +240,7 @@ export class Core {
     this.requests.deny(running, running.stopping ? "stopped" : undefined);
     running.ring();
     if (this.isOver) return true;
-    for (const call of running.openTools) this.send(running.id, { type: "tool.end", tool_call_id: call, is_error: true });
-    for (const id of [...running.taken.values(), ...running.steers.map((steer) => steer.messageId)]) {
-      this.send(running.id, notDelivered(id, "the turn has ended"));
-    }
+    if (running.leavesOpen) this.#endParts(running);
     if (running.stopping && !said) end = stopped(running.stopReason);
     else if (end["status"] === "stopped") end = { stop_reason: running.stopReason, ...end };
     if (end === COMPLETED && !this.#lost) this.#complete(running);
@@ -274,11 +248,17 @@ export class Core {
     return true;
   }
 
+  #endParts(running: Running): void {
+    for (const call of running.openTools) this.send(running.id, { type: "tool.end", tool_call_id: call, is_error: true });
+    for (const id of [...running.taken.values(), ...running.steers.map((steer) => steer.messageId)]) {
+      this.send(running.id, notDelivered(id, "the turn has ended"));
+    }
+  }
+
   // The short way of an end that says nothing more.
   #complete({ id }: Running): void {
-    const head = `{"type":"turn.complete","session_id":${this.#id}`;
-    const turn = this.agreed.has("turns") ? `${id === undefined ? "" : `,"turn_id":${textJson(id)}`},"status":"completed"` : "";
-    this.link.wire.put(this.key, `${head}${turn}}\n`);
+    const turn = id === undefined ? "" : `,"turn_id":${textJson(id)}`;
+    this.link.wire.put(this.key, turn === "" ? this.#completed : `${this.#endHead}${turn},"status":"completed"}\n`);
   }
 
   /** Stops the running turn, or removes a queued one ([turn.4], [turn.9]). */
@@ -286,12 +266,12 @@ export class Core {
     if (this.isOver) return;
     if (this.running && (turnId === undefined || this.running.id === turnId)) return this.#stopRunning(reason);
     if (turnId === undefined && this.running) return;
-    const at = this.#queue.findIndex((job) => job.kind === "turn" && (turnId === undefined || job.job.id === turnId));
+    const at = this.#queue.findIndex((job) => job.kind === "turn" && (turnId === undefined || job.id === turnId));
     const job = this.#queue[at];
     if (job?.kind !== "turn") return;
     this.#queue.splice(at, 1);
-    this.#forgetQueued(job.job);
-    this.#endQueued(job.job, stopped(reason));
+    this.#forgetQueued(job);
+    this.#endQueued(job, stopped(reason));
   }
 
   #stopRunning(reason: string | undefined): void {
@@ -306,7 +286,7 @@ export class Core {
 
   /** Ends a turn whose handler has had its time; what waits behind it gets another worker. */
   endLate(turn: Running): void {
-    if (!this.endTurn(turn, {}) || !this.#worker) return;
+    if (!this.endTurn(turn, {}) || this.#worker === 0) return;
     this.#rest();
     this.wake();
   }
@@ -314,8 +294,7 @@ export class Core {
   /** Adds to the running turn, or says that there is none ([turn.10]). */
   steer(messageId: string | undefined, content: string): void {
     if (this.isOver) return;
-    const first = this.#queue.find((job) => job.kind === "turn") as { job: Running } | undefined;
-    const turn = this.running ?? first?.job;
+    const turn = this.running ?? this.#queue.find((job) => job.kind === "turn");
     let why = "too many inputs wait for the turn";
     if (!this.link.described.own.steerable) why = "the agent takes no input during a turn";
     else if (!turn || turn.stopping) why = "no turn is running";
@@ -350,7 +329,7 @@ export class Core {
     this.endTurn(undefined, { status: reason === "finished" ? "completed" : "failed", error });
     for (const job of this.#queue.splice(0)) {
       const why = { category: "cancelled", message: "the session has ended" };
-      if (job.kind === "turn") this.#endQueued(job.job, { type: "turn.complete", status: "failed", error: why });
+      if (job.kind === "turn") this.#endQueued(job, { type: "turn.complete", status: "failed", error: why });
       else if (job.kind === "refused") for (let left = job.job; left > 0; left--) this.send(undefined, busy());
       else if (job.kind === "update") this.send(undefined, { type: "session.info" });
     }
@@ -375,7 +354,7 @@ export class Core {
   shutNow(): void {
     if (this.running) [this.running.stopping, this.running.stopReason] = [true, "shutdown"];
     this.endTurn(undefined, {});
-    for (const job of this.#queue.splice(0)) if (job.kind === "turn" && !this.isOver) this.#endQueued(job.job, stopped("shutdown"));
+    for (const job of this.#queue.splice(0)) if (job.kind === "turn" && !this.isOver) this.#endQueued(job, stopped("shutdown"));
     if (!this.isOver) this.phase = "closed";
   }
 }

@@ -13,6 +13,7 @@ const META_BYTES = 64 * 1024;
 const OPEN = /[[{]/g;
 const HALF = /\\ud[89a-f]/; // how a half of a surrogate pair is written, and rarely something else
 const SEPARATORS = /[\u2028\u2029]/;
+const UNLIKE_ITSELF = /["\\\u0000-\u001f\ud800-\udfff\u2028\u2029]/; // what a JSON string does not hold as it is
 
 /** The object on a line; nothing for noise, which no one answers. */
 export function parse(line: Buffer): Message | undefined {
@@ -108,8 +109,14 @@ const wellFormed = (_: string, value: unknown) =>
 
 /** A string as JSON, with U+2028 and U+2029 as escapes and no half of a surrogate pair. */
 export function textJson(text: string): string {
+  return `"${unquotedJson(text)}"`;
+}
+
+/** The same without its quotes: most texts are what they were. */
+export function unquotedJson(text: string): string {
+  if (!UNLIKE_ITSELF.test(text)) return text;
   const json = JSON.stringify(text.isWellFormed() ? text : text.toWellFormed());
-  return SEPARATORS.test(json) ? escaped(json) : json;
+  return (SEPARATORS.test(json) ? escaped(json) : json).slice(1, -1);
 }
 
 const escaped = (json: string) => json.replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029");

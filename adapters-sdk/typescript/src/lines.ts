@@ -1,5 +1,5 @@
 // Bytes from a pipe to lines, in bounded memory ([frame.1] to [frame.7]).
-import { isUtf8 } from "node:buffer";
+import { isAscii, isUtf8 } from "node:buffer";
 
 /** The longest line that is read, in bytes without its LF. */
 export const MAX_LINE = 16 * 1024 * 1024;
@@ -52,9 +52,12 @@ export class Lines {
 
   // Lines that are whole, in one piece: decoded at once, since LF is no part of any other character.
   #whole(block: Buffer): void {
-    if (block.length <= this.#max && isUtf8(block)) {
-      for (const text of block.toString().split("\n")) this.#text(text);
-      return;
+    if (block.length <= this.#max) {
+      const encoding = isAscii(block) ? "latin1" : isUtf8(block) ? "utf8" : undefined; // the same for ASCII, and sooner done
+      if (encoding) {
+        for (const text of block.toString(encoding).split("\n")) this.#text(text);
+        return;
+      }
     }
     for (let begin = 0; begin <= block.length; ) {
       const lf = block.indexOf(LF, begin);

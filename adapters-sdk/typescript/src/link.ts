@@ -1,12 +1,13 @@
 // One pipe and its sessions: what a line from the host does. Nothing here waits.
 import { basename } from "node:path";
 import { Described, type Adapter } from "./adapter.js";
-import { Core, errorOf, Running } from "./core.js";
+import { Core, errorOf } from "./core.js";
 import type { Extensions } from "./fold.js";
 import { DEEP, encode, hasBadId, isId, isObject, meta, optionalId, optionalText, parseText, rawMember, uint } from "./json.js";
 import type { Message } from "./json.js";
 import { Lines, MAX_LINE } from "./lines.js";
 import { Ledger } from "./probe.js";
+import { Running } from "./running.js";
 import { work } from "./work.js";
 import { OVERRUN, Wire, type Sink } from "./wire.js";
 
@@ -73,8 +74,8 @@ export class Link {
     console.error(text);
   }
 
-  work(core: Core, worker: object): void {
-    void work(core, worker);
+  work(core: Core, worker: number): void {
+    work(core, worker);
   }
 
   begun(): void {
@@ -109,13 +110,13 @@ export class Link {
     if (!message) return;
     const { type, session_id: id } = message;
     if (typeof type !== "string" || typeof id !== "string" || hasBadId(message)) return;
-    if (type === "ping" || type === "sessions.list") {
-      if (id === "") this.#ofPipe(type, message, text);
-      return;
-    }
     const core = this.#sessions.get(id);
-    if (type === "session.start") {
+    if (type === "user.input") {
+      if (core) this.#ofSession(core, type, message);
+    } else if (type === "session.start") {
       if (isId(id) && (!core || core.phase === "closed")) this.#open(id, message);
+    } else if (type === "ping" || type === "sessions.list") {
+      if (id === "") this.#ofPipe(type, message, text);
     } else if (!core) return;
     else if (type === "session.close") {
       this.#sessions.delete(id);
@@ -169,10 +170,10 @@ export class Link {
     if (typeof content !== "string") return;
     const messageId = withTurns ? optionalId(message, "message_id") : undefined;
     if (withTurns && message["mode"] === "steer") return core.steer(messageId, content);
-    const turn = new Running(turnId, content, messageId, core.agreed.size > 0 ? meta(message) : undefined);
+    const turn = new Running(core, turnId, content, messageId, core.agreed.size > 0 ? meta(message) : undefined);
     const large: unknown = core.agreed.has("large") ? message["large"]?.["content"] : undefined;
     if (isObject(large)) turn.large = large;
-    core.take({ kind: "turn", job: turn });
+    core.take(turn);
   }
 
   #file(core: Core, message: Message): void {

@@ -99,11 +99,12 @@ export async function serve<State = unknown>(handler: Handler<State> | Adapter<S
 // What is printed from now on lands on stderr.
 function takeStdout(onError: () => void): Sink {
   const { stdout, stderr } = process;
-  const write = stdout.write.bind(stdout) as (data: string, done: (error?: Error | null) => void) => boolean;
+  const write = stdout.write.bind(stdout) as (data: string, encoding: BufferEncoding, done: (error?: Error | null) => void) => boolean;
   stdout.write = stderr.write.bind(stderr);
   stdout.on("error", onError);
   stderr.on("error", () => {}); // no one reads what is printed
-  return (data, done) => void write(data, done);
+  // What is ASCII needs no conversion.
+  return (data, done) => void write(data, Buffer.byteLength(data) === data.length ? "latin1" : "utf8", done);
 }
 
 // Answers `--describe` and `--diagnose` ([ext.8]).

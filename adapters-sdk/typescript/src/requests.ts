@@ -1,7 +1,8 @@
 // Permission requests and questions that wait for their answer ([permission.1] to [permission.6]).
 import { isDeepStrictEqual } from "node:util";
-import type { Core, Running } from "./core.js";
+import type { Core } from "./core.js";
 import { isObject, optionalText, type Message } from "./json.js";
+import type { Running } from "./running.js";
 import type { PermissionOption, StopReason } from "./types.js";
 
 const UNCHANGEABLE =
@@ -115,6 +116,7 @@ export class Requests {
 
   /** Settles without an answer what a turn asked for, or with none everything. */
   deny(turn: Running | undefined, reason: string | undefined): void {
+    if (this.#pending.size === 0) return;
     for (const pending of [...this.#pending.values()]) {
       if (turn && pending.turn !== turn) continue;
       this.#pending.delete(pending.id);

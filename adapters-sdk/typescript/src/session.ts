@@ -1,10 +1,11 @@
 // A session, as its adapter holds it.
 import { byFile } from "./fit.js";
-import { errorOf, type Core, type Running } from "./core.js";
+import { errorOf, type Core } from "./core.js";
 import { encode, type Message } from "./json.js";
 import { keep } from "./files.js";
 import type { SessionInfo, SessionOptions } from "./adapter.js";
 import type { Extensions } from "./fold.js";
+import type { Running } from "./running.js";
 import type { AdapterMessage, Category, ClosedReason, Resume } from "./types.js";
 
 // The types that the package alone sends.

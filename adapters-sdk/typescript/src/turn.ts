@@ -1,10 +1,11 @@
 // A turn, as its handler holds it.
 import { setImmediate as others } from "node:timers/promises";
 import type { FileInput } from "./adapter.js";
-import type { Core, Running } from "./core.js";
+import type { Core } from "./core.js";
 import { announced, make } from "./files.js";
 import type { Message } from "./json.js";
 import type { Answer, Decision } from "./requests.js";
+import type { Running } from "./running.js";
 import { placed, put, Steer, type Event, type Session } from "./session.js";
 import type { Category, CompactionMessage, ContextUsageMessage, LogStream, PermissionRequestMessage, PlanEntry } from "./types.js";
 import type { QuestionField, RateLimitMessage, ToolEndMessage, ToolStartMessage, ToolUpdateMessage } from "./types.js";
@@ -264,4 +265,5 @@ export class Turn<State = unknown> {
   }
 }
 
-const DONE = Promise.resolve();
+/** What a call that has sent returns: always the same promise, by which a turn that waits for nothing is known. */
+export const DONE = Promise.resolve();

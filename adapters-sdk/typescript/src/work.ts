@@ -2,29 +2,31 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { rm } from "node:fs/promises";
 import { Failure, type FileInput } from "./adapter.js";
-import { COMPLETED, errorOf, type Core, type Running } from "./core.js";
+import { COMPLETED, errorOf, type Core, type Step } from "./core.js";
 import { differs, takeText } from "./files.js";
 import type { Message } from "./json.js";
 import { runScript, scriptIn } from "./probe.js";
+import type { Running } from "./running.js";
 import { placed, put, Session } from "./session.js";
-import { Turn } from "./turn.js";
+import { DONE, Turn } from "./turn.js";
 
-interface Current {
-  core: Core;
-  turn: Running;
-}
 /** The turn whose handler runs, even where what it began runs later. */
-const current = new AsyncLocalStorage<Current>();
+const current = new AsyncLocalStorage<Running>();
 
-/** Runs a session's steps until none is left. */
-export async function work(core: Core, worker: object): Promise<void> {
+/** Runs a session's steps until none is left. A step that does not wait is done when it returns: no promise is made for it. */
+export function work(core: Core, worker: number): void {
   for (let step; (step = core.next(worker)); ) {
-    if (step.kind === "turn") await serveTurn(core, step.job);
-    else if (step.kind === "start") await cuttable(core, start(core, step.job));
-    else if (step.kind === "file") await cuttable(core, file(core, step.job));
-    else if (step.kind === "update") await cuttable(core, update(core, step.job));
-    else await close(core);
+    if (step.kind !== "turn") return void other(core, step).then(() => work(core, worker));
+    const served = serve(core, step);
+    if (served) return waitFor(core, step, served, worker);
   }
+}
+
+function other(core: Core, step: Exclude<Step, Running>): Promise<void> {
+  if (step.kind === "start") return cuttable(core, start(core, step.job));
+  if (step.kind === "file") return cuttable(core, file(core, step.job));
+  if (step.kind === "update") return cuttable(core, update(core, step.job));
+  return close(core);
 }
 
 // A hook has no end of its own at a session's end: what it does afterwards changes nothing.
@@ -38,21 +40,44 @@ function cuttable(core: Core, hook: Promise<void>): Promise<void> {
   });
 }
 
-async function serveTurn(core: Core, running: Running): Promise<void> {
+// What of a turn is to be waited for; nothing when it has ended.
+function serve(core: Core, running: Running): Promise<void> | undefined {
   try {
-    if (running.large) await takeLarge(core, running);
-    const turn = new Turn<any>(core, running);
-    const script = core.ledger && scriptIn(running.text);
-    if (script) await runScript(turn, core, script);
-    else {
-      const { text: content, messageId, meta } = running;
-      const input = { content, files: running.files as FileInput[], messageId, meta };
-      await current.run({ core, turn: running }, () => core.link.adapter.turn(turn, input));
-    }
+    const served = running.large || core.ledger ? serveOdd(core, running) : handle(core, running);
+    if (served && served !== DONE) return served;
     core.endTurn(running, COMPLETED);
   } catch (error) {
     fail(core, running, error);
   }
+  return undefined;
+}
+
+// Not an async function: it would make three promises more, for every turn.
+function waitFor(core: Core, running: Running, served: Promise<void>, worker: number): void {
+  const completed = () => {
+    core.endTurn(running, COMPLETED);
+    work(core, worker);
+  };
+  const failed = (error: unknown) => {
+    fail(core, running, error);
+    work(core, worker);
+  };
+  void Promise.resolve(served).then(completed, failed); // an author may give any object with `then`
+}
+
+// An input whose text lies in a file, or that may be a script of the suite.
+async function serveOdd(core: Core, running: Running): Promise<void> {
+  if (running.large) await takeLarge(core, running);
+  const script = core.ledger && scriptIn(running.text);
+  if (script) await runScript(new Turn<any>(core, running), core, script);
+  else await handle(core, running);
+}
+
+const handle = (core: Core, running: Running): Promise<void> | void => current.run(running, called, core, running);
+
+function called(core: Core, running: Running): Promise<void> | void {
+  const { text: content, messageId, meta } = running;
+  return core.link.adapter.turn(new Turn<any>(core, running), { content, files: running.files as readonly FileInput[], messageId, meta });
 }
 
 async function takeLarge(core: Core, running: Running): Promise<void> {
@@ -77,7 +102,7 @@ function fail(core: Core, running: Running, error: unknown): void {
 /** Meets an error that no one caught: it fails the turn that it came from, where that is known. */
 export function uncaught(error: unknown): void {
   const from = current.getStore();
-  if (from && !from.turn.over) fail(from.core, from.turn, error);
+  if (from && !from.over) fail(from.core, from, error);
   else console.error("an error that no turn waits for:", error);
 }
 

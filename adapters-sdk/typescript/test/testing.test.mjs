@@ -40,3 +40,40 @@ test("a text over a host's lines goes in pieces that join to the whole", async (
   assert.ok(messages.filter((message) => message.type === "output").length > 2);
   await host.end();
 });
+
+test("a text arrives as it is, whatever must be escaped in it", async () => {
+  const texts = ["plain", "", '"', "\\", "\\u0041", "a\nb\tc\u0000\u001f", "ä\u007f\u0080ÿ", "\u2028\u2029", "😀 你好"];
+  const host = new Host((turn, input) => turn.output(input.content));
+  const ids = [host.open(), host.open({ extensions: [] })];
+  for (const text of texts) for (const id of ids) assert.equal((await host.turn(id, text)).text, text);
+  const half = new Host((turn) => turn.output("a\ud800b"));
+  assert.equal((await half.turn(half.open(), "")).text, "a\ufffdb");
+  for (const each of [host, half]) await each.end();
+});
+
+test("a handler returns nothing, a promise, or anything with then", async () => {
+  const kinds = {
+    nothing: () => {},
+    sent: (turn) => turn.output("x"),
+    promise: async (turn) => void (await turn.output("x")),
+    other: (turn) => ({ then: (resolve) => setImmediate(() => (turn.output("x"), resolve())) }),
+    throws: () => {
+      throw new Error("at once");
+    },
+  };
+  const host = new Host((turn, input) => kinds[input.content](turn));
+  const id = host.open();
+  const texts = [];
+  for (const kind of Object.keys(kinds)) {
+    const { text, end } = await host.turn(id, kind);
+    texts.push([kind, text, end.status]);
+  }
+  assert.deepEqual(texts, [
+    ["nothing", "", "completed"],
+    ["sent", "x", "completed"],
+    ["promise", "x", "completed"],
+    ["other", "x", "completed"],
+    ["throws", "", "failed"],
+  ]);
+  await host.end();
+});
