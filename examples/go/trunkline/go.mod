@@ -1,0 +1,3 @@
+module trunkline
+
+go 1.21

@@ -1,0 +1,1 @@
+../../conformance/templates/java/Probe.java
