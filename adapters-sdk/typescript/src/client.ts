@@ -15,6 +15,7 @@ export type { Conversation, Done, Entry } from "./conversation.js";
 export { eventsOf, webSocket } from "./browser.js";
 export type { EventsOptions } from "./browser.js";
 
+const KILL_AFTER = 6000; // milliseconds; a relay ends by itself within four seconds
 const NOISE = { tooLong: () => {} };
 
 function read(stream: Readable, events: Pick<PipeEvents, "line">): void {
@@ -32,7 +33,7 @@ export interface SpawnOptions {
   onStderr?: (line: string) => void;
 }
 
-/** A relay as a child, such as `spawned("trunkline", ["serve"])`. Its end is that of the sessions. */
+/** A relay as a child, such as `spawned("trunkline", ["serve"])`. Its end is that of the sessions; one that does not end is killed. */
 export function spawned(command: string, args: readonly string[] = [], options: SpawnOptions = {}): Connect {
   const { onStderr, ...where } = options;
   const connect: Connect = (events) =>
@@ -43,7 +44,13 @@ export function spawned(command: string, args: readonly string[] = [], options: 
       child.stdin!.on("error", () => {}); // a child that is gone says so by `close`
       read(child.stdout!, events);
       if (onStderr) read(child.stderr!, { line: onStderr });
-      child.on("spawn", () => resolve({ send: (line) => void child.stdin!.write(line + "\n"), close: () => void child.stdin!.end() }));
+      const ended = new Promise<void>((resolve) => child.on("exit", () => resolve()));
+      const close = () => {
+        child.stdin!.end();
+        const late = setTimeout(() => child.kill("SIGKILL"), KILL_AFTER);
+        return ended.finally(() => clearTimeout(late));
+      };
+      child.on("spawn", () => resolve({ send: (line) => void child.stdin!.write(line + "\n"), close }));
     });
   connect.once = true;
   return connect;

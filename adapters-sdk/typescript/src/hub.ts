@@ -16,7 +16,8 @@ export interface PipeEvents {
 export interface Pipe {
   /** Writes one line, without its LF. */
   send(line: string): void;
-  close(): void;
+  /** Ends it. What it returns, if anything, resolves when what was started for the pipe has ended. */
+  close(): void | Promise<void>;
 }
 
 /** Opens a pipe; again where one has ended, unless `once` is set: what was at its other end is gone with it. */
@@ -114,11 +115,15 @@ export class Client {
     return session;
   }
 
-  /** Ends the pipe. Sessions of a journal go on without this client; what waits for one of their turns rejects. */
-  close(): void {
+  /**
+   * Ends the pipe. Sessions of a journal go on without this client; what waits for one of their turns rejects. Resolves when a
+   * relay that was spawned has ended; no one has to wait for that.
+   */
+  async close(): Promise<void> {
     this.#closed = true;
-    this.#pipe?.close();
+    const ended = this.#pipe?.close();
     this.#allLost("the client is closed");
+    await ended;
   }
 
   /** @internal */

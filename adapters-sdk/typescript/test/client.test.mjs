@@ -116,6 +116,19 @@ test("a session that the relay ends says why", { skip }, async () => {
   await assert.rejects(client.agents(), /closed/);
 });
 
+test("a relay has ended when its client is closed, even one that does not want to", { skip }, async () => {
+  const pidFile = join(scratch, "pid");
+  const deaf = `trap "" TERM; echo $$ >${pidFile}; exec trunkline serve --adapter '${adapter}' | cat; while :; do read line || sleep 1; done`;
+  for (const [command, args] of [["sh", ["-c", `echo $$ >${pidFile}; exec trunkline serve --adapter '${adapter}'`]], ["sh", ["-c", deaf]]]) {
+    const client = await Client.connect(spawned(command, args, { onStderr: () => {} }));
+    await client.agents();
+    const pid = Number(readFileSync(pidFile, "utf8"));
+    process.kill(pid, 0);
+    await client.close();
+    assert.throws(() => process.kill(pid, 0), /ESRCH/);
+  }
+});
+
 test("the relay tells its agents, and the sessions of its journal", { skip }, async () => {
   const client = await Client.connect(unixSocket(daemon.socket));
   const [agent] = await client.agents({ health: true });
