@@ -30,6 +30,8 @@ export function webSocket(url: string, token: string): Connect {
     });
 }
 
+const MOST_ENTRY = 32 * 1024 * 1024; // UTF-16 units: an entry is a line of up to 16 MiB, and what the relay adds to it
+
 export interface EventsOptions {
   token: string;
   /** The last entry that the reader has: 0. */
@@ -42,7 +44,8 @@ export interface EventsOptions {
 
 /**
  * The entries of a session over Server-Sent Events, each once, from `after` on and until the session is closed. A stream that
- * was cut is opened again behind the last entry. Rejects where the daemon refuses (401, 403, 404), or stays away.
+ * was cut is opened again behind the last entry. Rejects where the daemon refuses (401, 403, 404), or stays away, and for an
+ * entry over 32 Mi UTF-16 units.
  */
 export async function* eventsOf(url: string, session: string, options: EventsOptions): AsyncGenerator<Entry, void, void> {
   const { token, signal, retryFor = 30_000 } = options;
@@ -52,7 +55,10 @@ export async function* eventsOf(url: string, session: string, options: EventsOpt
       const address = new URL(`/v1/sessions/${encodeURIComponent(session)}/events?after=${after}`, url);
       const answer = await fetch(address, { headers: { Authorization: `Bearer ${token}` }, ...(signal ? { signal } : {}) });
       if (answer.status === 204) return; // it is closed, and has no more entries
-      if (!answer.ok) throw Object.assign(new Error(`the daemon answers ${answer.status}: ${await answer.text()}`), { status: answer.status });
+      if (!answer.ok) {
+        const said = `the daemon answers ${answer.status}: ${await answer.text()}`;
+        throw answer.status < 500 ? final(said) : new Error(said);
+      }
       for await (const entry of entriesOf(answer.body!)) {
         [since, wait] = [Date.now(), 50];
         if (entry.seq === undefined || entry.seq <= after) continue;
@@ -60,24 +66,33 @@ export async function* eventsOf(url: string, session: string, options: EventsOpt
         yield entry;
       }
     } catch (error) {
-      const { status } = error as { status?: number };
-      if (signal?.aborted || (status !== undefined && status < 500) || Date.now() - since > retryFor) throw error;
+      if (signal?.aborted || (error as { isFinal?: true }).isFinal || Date.now() - since > retryFor) throw error;
     }
     await new Promise((resolve) => setTimeout(resolve, wait));
   }
 }
 
+// What to try again would not mend.
+const final = (message: string) => Object.assign(new Error(message), { isFinal: true });
+
 async function* entriesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<Entry, void, void> {
   const reader = body.pipeThrough(new TextDecoderStream() as any).getReader() as ReadableStreamDefaultReader<string>;
-  let rest = "";
+  let [rest, data, size] = ["", [] as string[], 0]; // the line and the entry whose ends have not come
   try {
     for (let read; !(read = await reader.read()).done; ) {
-      const blocks = (rest + read.value).split("\n\n");
-      rest = blocks.pop()!;
-      for (const block of blocks) {
-        const data = block.split("\n").filter((line) => line.startsWith("data:"));
-        if (data.length > 0) yield JSON.parse(data.map((line) => line.slice(5).trimStart()).join("\n")) as Entry;
+      const lines = read.value.split("\n");
+      lines[0] = rest + lines[0];
+      rest = lines.pop()!;
+      for (const line of lines) {
+        if (line.startsWith("data:")) {
+          data.push(line.slice(5).trimStart());
+          size += line.length;
+        }
+        if (line !== "" || data.length === 0) continue;
+        yield JSON.parse(data.join("\n")) as Entry;
+        [data, size] = [[], 0];
       }
+      if (size + rest.length > MOST_ENTRY) throw final(`an entry is over ${MOST_ENTRY} UTF-16 units`);
     }
   } finally {
     void reader.cancel().catch(() => {});

@@ -1,5 +1,5 @@
 // One session of a client: its position in the journal, its turns, its events.
-import type { Client } from "./hub.js";
+import { wellFormed, type Client } from "./hub.js";
 import type { AdapterMessage, RelayMessage, TurnCompleteMessage } from "./types.js";
 
 type Message = { [name: string]: any };
@@ -7,9 +7,12 @@ type Message = { [name: string]: any };
 /** What happens in a session: a message, which has `seq`, `epoch` and `time` where the relay keeps a journal. */
 export type Entry = (AdapterMessage | RelayMessage) & { seq?: number; epoch?: number; time?: string; by?: string };
 
-/** A turn that has ended: its answer (`output` on stdout, joined) and its end. */
+/** A turn that has ended. */
 export interface Done {
+  /** Its answer: `output` on stdout, joined. */
   text: string;
+  /** Whether `text` is cut at 16 Mi UTF-16 units: `events()` has all of it. */
+  truncated: boolean;
   end: TurnCompleteMessage;
 }
 
@@ -17,11 +20,15 @@ export interface Done {
 export interface Pending {
   readonly input: Message;
   text: string;
+  truncated: boolean;
   resolve(done: Done): void;
   reject(error: Error): void;
 }
 
 const KEPT = 10_000; // entries that wait for their reader
+const MOST_TEXT = 16 * 1024 * 1024; // of a turn; all sizes are in UTF-16 units
+const MOST_TURNS = 1024; // whose ends have not come: their inputs are kept, to be sent again
+const MOST_INPUT = 64 * 1024 * 1024; // of all of them
 
 /** A session. Entries come once each and in order, however often the pipe is lost. */
 export class Conversation {
@@ -30,6 +37,7 @@ export class Conversation {
   readonly #client: Client;
   readonly #options: Message;
   readonly #turns = new Map<string, Pending>(); // by turn id
+  #waiting = 0; // size of their inputs
   #attach: { after: number; role: string } | undefined;
   #isReady!: () => void;
   #isRefused!: (error: Error) => void;
@@ -60,14 +68,20 @@ export class Conversation {
     return this.#position;
   }
 
-  /** Sends an input, and resolves at the end of its turn, whatever that is. Rejects where the session is lost. */
+  /**
+   * Sends an input, and resolves at the end of its turn, whatever that is. Rejects where the session is lost; and sends nothing
+   * and rejects where 1024 inputs, or 64 Mi UTF-16 units of them, wait for their ends.
+   */
   turn(content: string): Promise<Done> {
     if (this.#over) return Promise.reject(this.#over);
+    const hasRoom = this.#turns.size < MOST_TURNS && (this.#turns.size === 0 || this.#waiting + content.length <= MOST_INPUT);
+    if (!hasRoom) return Promise.reject(new Error("too many inputs of the session wait for their ends"));
+    this.#waiting += content.length;
     const turn_id = crypto.randomUUID();
     // The same `message_id` is the same input, however often it is sent.
     const input = { type: "user.input", session_id: this.id, turn_id, message_id: crypto.randomUUID(), content };
     return new Promise((resolve, reject) => {
-      this.#turns.set(turn_id, { input, text: "", resolve, reject });
+      this.#turns.set(turn_id, { input, text: "", truncated: false, resolve, reject });
       this.#client.send(input);
     });
   }
@@ -143,6 +157,7 @@ export class Conversation {
     this.#isRefused(error);
     for (const turn of this.#turns.values()) turn.reject(error);
     this.#turns.clear();
+    this.#waiting = 0;
     this.#client.forget(this);
     this.#wake?.();
   }
@@ -190,10 +205,11 @@ export class Conversation {
 
   #note(message: Message): void {
     const turn = this.#turns.get(message["turn_id"]);
-    if (message["type"] === "output" && turn && (message["channel"] ?? "stdout") === "stdout") turn.text += message["content"];
+    if (message["type"] === "output" && turn && (message["channel"] ?? "stdout") === "stdout") add(turn, message["content"]);
     if (message["type"] === "turn.complete" && turn) {
       this.#turns.delete(message["turn_id"]);
-      turn.resolve({ text: turn.text, end: message as TurnCompleteMessage });
+      this.#waiting -= turn.input["content"].length;
+      turn.resolve({ text: turn.text, truncated: turn.truncated, end: message as TurnCompleteMessage });
     }
     const isObserver = this.#attach?.role === "observe";
     const isOpen = message["seq"] === undefined || message["seq"] > this.#caughtUp || this.#open.has(message["request_id"]);
@@ -215,4 +231,10 @@ export class Conversation {
       this.begin();
     } else this.lost(`${reason}: ${message ?? ""}`);
   }
+}
+
+function add(turn: Pending, text: string): void {
+  const room = MOST_TEXT - turn.text.length;
+  turn.truncated ||= text.length > room;
+  if (room > 0) turn.text += text.length > room ? wellFormed(text.slice(0, room)) : text;
 }

@@ -237,6 +237,7 @@ export class Core {
     if (!running || (turn && turn !== running)) return false;
     this.running = undefined;
     running.over = true;
+    if (!running.returned) this.link.countDown(this, running);
     this.requests.deny(running, running.stopping ? "stopped" : undefined);
     running.ring();
     if (this.isOver) return true;
@@ -284,9 +285,12 @@ export class Core {
     this.link.countDown(this, running);
   }
 
-  /** Ends a turn whose handler has had its time; what waits behind it gets another worker. */
-  endLate(turn: Running): void {
-    if (!this.endTurn(turn, {}) || this.#worker === 0) return;
+  /** Gives up a handler that has had its time: its turn ends, and what waits behind it gets another worker. */
+  giveUp(turn: Running): void {
+    if (turn.returned) return;
+    turn.returned = true;
+    this.endTurn(turn, {});
+    this.link.warn(`session ${this.#id} goes on without a handler that did not return in time after the end of its turn`);
     this.#rest();
     this.wake();
   }

@@ -52,6 +52,7 @@ const EXTENSIONS = ["turns", "events", "usage", "options", "questions", "control
 const FIRST_WAIT = 50;
 const LONGEST_WAIT = 2000;
 const RETRY_FOR = 30_000;
+const MOST_ASKED = 1024;
 
 /** Sessions over one pipe. A pipe that is lost is opened again, and each session goes on behind the last entry that it has. */
 export class Client {
@@ -100,6 +101,7 @@ export class Client {
   // Asks the relay itself; again where the pipe is lost before the answer.
   #ask(what: Message): Promise<Message> {
     if (this.#closed) return Promise.reject(new Error("the client is closed"));
+    if (this.#asked.size >= MOST_ASKED) return Promise.reject(new Error("too many questions wait for the relay"));
     const question: Message = { ...what, session_id: "", request_id: crypto.randomUUID() };
     return new Promise((resolve, reject) => {
       this.#asked.set(question["request_id"], { question, resolve, reject });
@@ -207,6 +209,6 @@ export class Client {
   }
 }
 
-// Browsers that lack `toWellFormed` get it by the round trip through UTF-8.
-const wellFormed = (text: string): string => new TextDecoder().decode(new TextEncoder().encode(text));
+/** Without halves of surrogate pairs: browsers that lack `toWellFormed` get it by the round trip through UTF-8. @internal */
+export const wellFormed = (text: string): string => new TextDecoder().decode(new TextEncoder().encode(text));
 

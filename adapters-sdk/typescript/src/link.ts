@@ -86,9 +86,9 @@ export class Link {
     if (--this.#active === 0) this.onIdle();
   }
 
-  /** Gives a stopped turn the grace. */
+  /** Gives the handler of a turn that was stopped, or has ended without it, the grace. */
   countDown(core: Core, turn: Running): void {
-    setTimeout(() => core.endLate(turn), this.grace).unref();
+    turn.late ??= setTimeout(() => core.giveUp(turn), this.grace).unref();
   }
 
   /** A session that has ended by itself: its id is unknown from now on. */

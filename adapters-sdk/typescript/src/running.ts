@@ -12,6 +12,8 @@ export class Running {
   stopping = false;
   stopReason: string | undefined;
   over = false;
+  /** Its handler is done with it, or was given up. */
+  returned = false;
   // What most turns do without is made when it is asked for: so a short turn is cheap.
   #onStop: (() => void)[] | undefined;
   #openTools: Set<string> | undefined;
@@ -19,6 +21,7 @@ export class Running {
   #taken: Map<object, string | undefined> | undefined;
   onSteer: (() => void) | undefined;
   head: string | undefined;
+  late: NodeJS.Timeout | undefined;
 
   constructor(
     readonly core: Core,
@@ -27,6 +30,12 @@ export class Running {
     readonly messageId: string | undefined,
     readonly meta: Message | undefined,
   ) {}
+
+  /** Takes note that its handler has returned, or has failed. */
+  return(): void {
+    this.returned = true;
+    if (this.late) clearTimeout(this.late);
+  }
 
   /** Calls it once, at a stop or at the end. */
   onStop(call: () => void): void {

@@ -47,9 +47,10 @@ export interface Question {
  * One turn: an input, and all that follows until its one end ([turn.1]).
  *
  * The end is what the handler does: a return completes the turn, an exception fails it, `Failure` says how. After a stop
- * `signal` is aborted; a handler that has not returned 2 s later has its turn ended. What is called after the end sends
- * nothing. Methods that send have sent when they return; await them, so that a host that reads slowly slows the handler:
- * what waits beyond 16 MiB is refused by an exception.
+ * `signal` is aborted; a handler that has not returned 2 s later has its turn ended. A handler that goes on for 2 s after the
+ * end of its turn, whatever ended it, is given up: the session goes on without it. What is called after the end sends
+ * nothing. Methods that send have sent when they return; await them, so that a host that reads slowly slows the handler: what
+ * waits beyond 16 MiB is refused by an exception.
  */
 export class Turn<State = unknown> {
   readonly #core: Core;

@@ -45,8 +45,10 @@ function serve(core: Core, running: Running): Promise<void> | undefined {
   try {
     const served = running.large || core.ledger ? serveOdd(core, running) : handle(core, running);
     if (served && served !== DONE) return served;
+    running.return();
     core.endTurn(running, COMPLETED);
   } catch (error) {
+    running.return();
     fail(core, running, error);
   }
   return undefined;
@@ -55,10 +57,12 @@ function serve(core: Core, running: Running): Promise<void> | undefined {
 // Not an async function: it would make three promises more, for every turn.
 function waitFor(core: Core, running: Running, served: Promise<void>, worker: number): void {
   const completed = () => {
+    running.return();
     core.endTurn(running, COMPLETED);
     work(core, worker);
   };
   const failed = (error: unknown) => {
+    running.return();
     fail(core, running, error);
     work(core, worker);
   };

@@ -39,9 +39,8 @@ export class Peer {
 
   // The message that fits, from `after` on.
   async wait(fits, after = 0) {
-    for (;;) {
-      const found = this.messages.slice(after).find(fits);
-      if (found) return found;
+    for (let at = after; ; ) {
+      for (; at < this.messages.length; at++) if (fits(this.messages[at])) return this.messages[at];
       if (this.child.exitCode !== null || this.child.signalCode !== null) {
         throw new Error(`it ended: ${JSON.stringify(this.messages).slice(0, 2000)} ${this.stderr}`);
       }
