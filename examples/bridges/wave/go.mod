@@ -1,0 +1,7 @@
+module wave
+
+go 1.21
+
+require trunkline v0.0.0
+
+replace trunkline => ../../go/trunkline
