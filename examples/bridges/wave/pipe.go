@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	longest = 10 << 20 // of a line, in bytes; the host is told
+	longest = 10 << 20 // of a line, in bytes; the host learns it
 	tail    = 4 << 10  // what is kept of its stderr, in bytes
 	leaving = 6 * time.Second
 )

@@ -274,7 +274,7 @@ func (b *bench) processes(word string) (found []int) {
 	return found
 }
 
-// due is out of time when it is told so: a deadline that no slow machine meets too early.
+// due is out of time when a test says so: a deadline that no slow machine meets too early.
 type due struct {
 	context.Context
 	passed chan struct{}
