@@ -1,0 +1,171 @@
+"""The client's side of HTTP, with servers that are not ours, and what waits for its readers."""
+
+import asyncio
+import json
+import random
+
+import pytest
+from trunkline._inbox import WAITING, Inbox
+from trunkline.client import Client, Refused, SessionEnded
+
+CHUNKED = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+def answer(status, body):
+    body = json.dumps(body).encode()
+    return b"HTTP/1.1 %d X\r\ncontent-length: %d\r\n\r\n%s" % (status, len(body), body)
+
+
+def event(seq, kind, line_end=b"\n", **members):
+    entry = {"type": kind, "session_id": "s", "seq": seq, "epoch": 1, **members}
+    lines = [b": a comment", b"id: %d" % seq, b"event: " + kind.encode(), b"data: " + json.dumps(entry).encode(), b"", b""]
+    return line_end.join(lines)
+
+
+async def serving(respond, use):
+    """Runs `use` with the address of a server that answers each request as `respond` says, and lists its requests."""
+    asked = []
+
+    async def take(reader, writer):
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        except asyncio.IncompleteReadError:  # a client that was left
+            return writer.close()
+        asked.append(head)
+        method, path, _ = head.split(" ", 2)
+        await respond(method, path, writer)
+        writer.close()
+
+    async with await asyncio.start_server(take, "127.0.0.1", 0) as server:
+        await use("http://127.0.0.1:%d" % server.sockets[0].getsockname()[1])
+    return asked
+
+
+ATTACHED = {"id": "s", "agent_id": "a", "state": "idle", "first_seq": 1, "last_seq": 0, "epoch": 1, "requests": []}
+
+
+def test_a_stream_is_read_however_it_is_cut_and_goes_on_where_it_broke():
+    random.seed(1)
+    texts = [f"text {number} ü\u2028" for number in range(60)]
+    entries = [event(seq, "output", random.choice([b"\n", b"\r\n"]), content=text) for seq, text in enumerate(texts, 1)]
+    entries.append(event(61, "session.closed"))
+
+    async def respond(_, path, writer):
+        if "/events" not in path:
+            return writer.write(answer(200, {**ATTACHED, "last_seq": 61}))
+        after = int(path.split("after=")[1].split("&")[0])
+        # Some entries, and half of one more; sometimes one that was there before.
+        stream = b"".join(entries[max(after - 1, 0) : after + 7]) + entries[min(after + 7, 60)][:9]
+        if after > 50:
+            stream = b"".join(entries[after:])
+        writer.write(CHUNKED)
+        while stream:
+            cut = random.randint(1, 40)
+            writer.write(b"%x\r\n%s\r\n" % (len(stream[:cut]), stream[:cut]))
+            stream = stream[cut:]
+            await writer.drain()
+
+    async def use(url):
+        async with Client(url=url, token="t") as client:
+            session = await client.open("s", entries=True)
+            heard = [entry async for entry in session]
+            assert [entry["seq"] for entry in heard] == list(range(1, 62))
+            assert [entry["content"] for entry in heard[:-1]] == texts
+
+    asked = asyncio.run(asyncio.wait_for(serving(respond, use), 30))
+    assert all("Authorization: Bearer t\r\n" in head and "token" not in head.split("\r\n")[0] for head in asked)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"",
+        b"HTTP/1.1 200 OK",
+        b"SSH-2.0-x\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nno",
+        b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 20000 + b"\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 5000000\r\n\r\n" + b" " * 5_000_000,
+    ],
+)
+def test_what_is_no_answer_is_a_broken_connection(bad):
+    async def respond(_, __, writer):
+        writer.write(bad)
+
+    async def use(url):
+        with pytest.raises(OSError):
+            await Client(url=url, token="t").__aenter__()
+
+    asyncio.run(asyncio.wait_for(serving(respond, use), 30))
+
+
+def test_a_redirect_is_not_followed():
+    async def elsewhere(url):
+        async def respond(_, __, writer):
+            writer.write(b"HTTP/1.1 307 X\r\nlocation: %s/v1/me\r\ncontent-length: 0\r\n\r\n" % url.encode())
+
+        async def use(first):
+            with pytest.raises(Refused, match="307"):
+                await Client(url=first, token="t").__aenter__()
+
+        await serving(respond, use)
+
+    async def never(*_):
+        raise AssertionError
+
+    assert asyncio.run(asyncio.wait_for(serving(never, elsewhere), 30)) == []
+
+
+def test_a_daemon_that_only_fails_is_given_up(monkeypatch):
+    monkeypatch.setattr("trunkline.client.LAST_DELAY", 0.001)
+
+    async def respond(method, path, writer):
+        problem = {"status": 503, "detail": "not now"}
+        if "/events" in path:
+            writer.write(CHUNKED)
+            return await writer.drain()
+        writer.write(answer(503, problem) if method == "POST" else answer(200, ATTACHED))
+
+    async def use(url):
+        async with Client(url=url, token="t") as client:
+            session = await client.open("s")
+            with pytest.raises(SessionEnded, match="reached"):
+                await session.send("x").text()
+            with pytest.raises(SessionEnded):
+                await client.open("other")
+
+    asyncio.run(asyncio.wait_for(serving(respond, use), 30))
+
+
+def test_what_no_one_takes_waits_and_is_bounded():
+    async def main():
+        inbox, put = Inbox(), 0
+
+        async def fill():
+            nonlocal put
+            for number in range(2 * WAITING):
+                await inbox.put({"number": number})
+                put += 1
+            inbox.end()
+
+        filling = asyncio.create_task(fill())
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert put == WAITING
+        taken = []
+        while message := await inbox.take():
+            taken.append(message["number"])
+            assert put - len(taken) <= WAITING
+        assert taken == list(range(2 * WAITING))
+        await filling
+
+        left = Inbox(1)
+        await left.put({})
+        waits = asyncio.create_task(left.put({}))
+        await asyncio.sleep(0)
+        left.leave()
+        await waits
+
+    asyncio.run(asyncio.wait_for(main(), 30))
