@@ -1,0 +1,344 @@
+// Drives the bridge as a worker of agent-swarm does: a session for each task, events to its API, the result at the end.
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { createServer } from "node:http";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, describe, test } from "node:test";
+import { TrunklineAdapter } from "../dist/agent-swarm/trunkline-adapter.js";
+import { AGENT, example, NONE, serving, skipWithout } from "./programs.mjs";
+
+const scratch = mkdtempSync(join(tmpdir(), "bridge-swarm-"));
+after(() => rmSync(scratch, { recursive: true, force: true }));
+let tasks = 0;
+const shown = [];
+console.error = (...what) => shown.push(...what);
+
+function configOf(prompt, more = {}) {
+  const taskId = `task-${++tasks}`;
+  const logFile = join(scratch, "logs", taskId, "run.jsonl");
+  const given = {
+    role: "worker",
+    agentId: "agent-9",
+    taskId,
+    apiUrl: "http://127.0.0.1:1",
+    apiKey: "key-of-the-swarm-0123456789",
+  };
+  return { prompt, systemPrompt: "", model: "", cwd: scratch, logFile, ...given, ...more };
+}
+
+async function run(adapter, config, during = () => {}) {
+  const session = await adapter.createSession(config);
+  const events = [];
+  session.onEvent((event) => {
+    events.push(event);
+    during(event, session);
+  });
+  const result = await session.waitForCompletion();
+  const of = (type) => events.filter((event) => event.type === type);
+  const custom = (name) =>
+    of("custom")
+      .filter((event) => event.name === name)
+      .map(({ data }) => data);
+  return { session, events, of, custom, result, log: readFileSync(config.logFile, "utf8") };
+}
+
+const swarm = (args = serving(AGENT), more = {}) => new TrunklineAdapter({ args, ...more });
+
+// Most of a run is waiting, so some go side by side.
+describe("agent-swarm", { concurrency: 4 }, () => {
+  test("a task goes from prompt to result, and each event has its kind", { skip: NONE }, async () => {
+    const config = configOf("work", { model: "large-2", iteration: 2 });
+    const { events, of, custom, result, log } = await run(swarm(), config);
+    assert.deepEqual(of("session_init"), [{ type: "session_init", sessionId: "native-1" }]);
+    assert.deepEqual(
+      of("message").map(({ role, content }) => [role, content]),
+      [
+        ["assistant", "I look around."],
+        ["assistant", "Done."],
+      ],
+    );
+    assert.deepEqual(custom("trunkline.thinking"), [{ content: "Let me see." }]);
+    assert.deepEqual(of("tool_start"), [{ type: "tool_start", toolCallId: "call-1", toolName: "Bash", args: { command: "ls" } }]);
+    const [{ toolCallId, toolName, result: ended }] = of("tool_end");
+    assert.deepEqual([toolCallId, toolName, ended.content, ended.isError], ["call-1", "Bash", "1 file", false]);
+    assert.deepEqual(
+      custom("trunkline.tool_update").map(({ content }) => content),
+      ["README.md\n"],
+    );
+    assert.ok(of("raw_stderr").some(({ content }) => content === "a warning of the agent"));
+    assert.deepEqual(custom("trunkline.progress"), [{ message: "half of it" }]);
+    assert.equal(custom("trunkline.plan").length, 1);
+    assert.equal(custom("trunkline.rate_limit")[0].window, "five_hour");
+    assert.deepEqual(custom("agent.own"), [{ deep: [1] }]);
+    assert.deepEqual(of("context_usage"), [
+      { type: "context_usage", contextUsedTokens: 150, contextTotalTokens: 200, contextPercent: 75, outputTokens: 7 },
+    ]);
+    assert.deepEqual(of("compaction"), [
+      { type: "compaction", preCompactTokens: 190, compactTrigger: "auto", contextTotalTokens: 200 },
+    ]);
+    assert.deepEqual(of("error"), [{ type: "error", message: "a hiccup", category: "server_error" }]);
+    assert.deepEqual(custom("trunkline.not_taken"), []);
+
+    const cost = {
+      sessionId: "native-1",
+      taskId: config.taskId,
+      agentId: "agent-9",
+      totalCostUsd: 0.25,
+      inputTokens: 150,
+      outputTokens: 80,
+      cacheReadTokens: 1000,
+      cacheWriteTokens: 50,
+      durationMs: 1234,
+      numTurns: 3,
+      model: "large-2",
+      isError: false,
+    };
+    const output = "I look around.Done.";
+    assert.deepEqual(result, {
+      exitCode: 0,
+      sessionId: "native-1",
+      cost,
+      output,
+      isError: false,
+      errorCategory: undefined,
+      failureReason: undefined,
+    });
+    assert.deepEqual(events.at(-1), { type: "result", cost, output, isError: false, errorCategory: undefined });
+
+    // The log has each event as a line, with a time; what the agent said stands there verbatim.
+    const lines = log
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    assert.deepEqual(
+      lines.map(({ type }) => type),
+      events.map(({ type }) => type),
+    );
+    for (const { timestamp } of lines) assert.ok(Date.parse(timestamp));
+    const raw = of("raw_log").map(({ content }) => JSON.parse(content));
+    assert.equal(raw.find(({ type }) => type === "turn.complete").session_params.branch, 2);
+    assert.equal(raw.find(({ type }) => type === "output").content, "I look around.");
+  });
+
+  test("a session is there at once, however long its agent takes; abort ends it, once and again", { skip: NONE }, async () => {
+    let session;
+    void swarm(serving("sleep 60"))
+      .createSession(configOf("work"))
+      .then((made) => (session = made));
+    await null;
+    await null;
+    assert.ok(session, "it does not wait");
+    const [one, two] = [session.abort(), session.abort()];
+    await Promise.all([one, two]);
+    const result = await session.waitForCompletion();
+    assert.deepEqual([result.exitCode, result.isError, result.errorCategory], [130, true, "cancelled"]);
+    await session.abort();
+  });
+
+  test("abort in the middle of a turn stops it, even where the agent does not listen", { skip: NONE }, async () => {
+    for (const prompt of ["wait", "deaf"]) {
+      let [aborts, seen] = [[], false];
+      const { result, of } = await run(swarm(), configOf(prompt), ({ type }, session) => {
+        // The agent runs when it has told its id; what it says comes once its message has ended.
+        if (type === "session_init" && !seen) [seen, aborts] = [true, [session.abort(), session.abort()]];
+      });
+      await Promise.all(aborts);
+      assert.deepEqual([result.exitCode, result.isError, result.errorCategory], [130, true, "cancelled"], JSON.stringify(result));
+      assert.equal(of("result").length, 1);
+      assert.equal(result.cost.isError, true);
+    }
+  });
+
+  test("a secret stands in no event, no result and no log, whatever it is cut into", { skip: NONE }, async () => {
+    const env = { DEPLOY_TOKEN: "tok-9f8e7d6c5b4a3f2e1d" };
+    const shape = "ghp_0123456789abcdefghijABCDEFGHIJ";
+    for (const [pieces, secret] of [
+      [["tok-9f8e7d6c", "5b4a3f2e1d"], env.DEPLOY_TOKEN],
+      [["ghp_01234567", shape.slice(12)], shape],
+      [["key-of-the-", "swarm-0123456789"], "key-of-the-swarm-0123456789"],
+    ]) {
+      const { events, result, log } = await run(swarm(), configOf(`secrets ${pieces.join(" ")}`, { env }));
+      const all = JSON.stringify([events, result]) + log;
+      assert.ok(!all.includes(secret), secret);
+      assert.match(result.output, /^\[REDACTED:\w+\]$/);
+      assert.ok(all.split("[REDACTED:").length > 8, "each place shows that something was hidden");
+    }
+  });
+
+  test("the agent reaches the swarm's MCP server by its three headers, and gets what the task says", { skip: NONE }, async () => {
+    let seen;
+    const server = createServer(({ url, headers }, answer) => ((seen = { url, ...headers }), answer.writeHead(204).end()));
+    await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const apiUrl = `http://127.0.0.1:${server.address().port}/`;
+    const installed = { mcpServers: async () => ({ docs: { type: "http", url: "http://127.0.0.1:2/mcp" } }) };
+    const config = configOf("mcp", { apiUrl });
+    assert.equal((await run(swarm(), config)).result.output, "204");
+    const { url, authorization, "x-agent-id": agent, "x-source-task-id": task } = seen;
+    assert.deepEqual([url, authorization, agent, task], ["/mcp", "Bearer key-of-the-swarm-0123456789", "agent-9", config.taskId]);
+    server.close();
+
+    const said = {
+      systemPrompt: "You are a worker.\n",
+      model: "large-2",
+      iteration: 3,
+      env: { CI: "1" },
+      additionalArgs: ["--fast", "--resume", "native-1"],
+    };
+    const asked = configOf("options", said);
+    const { result } = await run(swarm(undefined, installed), asked);
+    const given = JSON.parse(result.output);
+    assert.deepEqual(Object.keys(given.mcp_servers), ["docs", "agent-swarm"]);
+    assert.deepEqual(
+      [given.system_prompt, given.model, given.iteration, given.role],
+      ["You are a worker.\n", "large-2", 3, "worker"],
+    );
+    assert.deepEqual([given.env, given.extra_args, given.cwd], [{ CI: "1" }, ["--fast"], scratch]);
+    assert.deepEqual([given.resume, given.task_id], [{ native_session_id: "native-1" }, asked.taskId]);
+
+    const broken = { mcpServers: async () => Promise.reject(new Error("the list is away")) };
+    const without = await run(swarm(undefined, broken), configOf("options"));
+    assert.deepEqual(Object.keys(JSON.parse(without.result.output).mcp_servers), ["agent-swarm"]);
+    assert.ok(without.of("raw_stderr").some(({ content }) => content.includes("the list is away")));
+  });
+
+  test("a session is resumed; a lost one says so", { skip: NONE }, async () => {
+    const kept = await run(swarm(), configOf("work", { resumeSessionId: "native-1" }));
+    assert.deepEqual([kept.result.sessionId, kept.custom("trunkline.context")], ["native-1", [{ context: "kept" }]]);
+    const lost = await run(swarm(), configOf("work", { resumeSessionId: "of another host" }));
+    assert.deepEqual([lost.result.sessionId, lost.custom("trunkline.context")], ["native-2", [{ context: "lost" }]]);
+  });
+
+  test(
+    "canResume tells agents that can from those that cannot; formatCommand writes as the agent wants it",
+    { skip: NONE },
+    async () => {
+      const file = join(scratch, "agents.json");
+      const agents = [
+        { id: "claude", profile: "claude-code" },
+        { id: "echo", profile: "echo" },
+      ];
+      writeFileSync(file, JSON.stringify({ agents }));
+      const [claude, echo, none] = ["claude", "echo", "none"].map(
+        (agent) => new TrunklineAdapter({ agent, args: ["serve", "--config", file] }),
+      );
+      assert.deepEqual(
+        [await claude.canResume("id"), await claude.canResume(""), await echo.canResume("id"), await none.canResume("id")],
+        [true, false, false, false],
+      );
+      assert.equal(await new TrunklineAdapter({ command: "no-such-relay" }).canResume("id"), false);
+
+      assert.deepEqual([claude.formatCommand("review-pr"), claude.name], ["/review-pr", "trunkline"]);
+      assert.equal(new TrunklineAdapter({ commandForm: "/skill:{name}" }).formatCommand("a$&b"), "/skill:a$&b");
+      const adapter = swarm();
+      await run(adapter, configOf("work"));
+      assert.equal(adapter.formatCommand("review-pr"), "/skill:review-pr");
+    },
+  );
+
+  test("each listener gets each event, a late one what came before; one that fails harms no one", { skip: NONE }, async () => {
+    const session = await swarm().createSession(configOf("work"));
+    await session.waitForCompletion();
+    const [first, second] = [[], []];
+    session.onEvent((event) => first.push(event.type));
+    session.onEvent((event) => second.push(event.type));
+    assert.deepEqual([first.includes("session_init"), first.at(-1), second], [true, "result", []]);
+
+    const other = await swarm().createSession(configOf("work"));
+    const [failing, fine] = [[], []];
+    other.onEvent(({ type }) => {
+      failing.push(type);
+      throw new Error("a listener's own");
+    });
+    other.onEvent(({ type }) => fine.push(type));
+    assert.equal((await other.waitForCompletion()).exitCode, 0);
+    assert.equal(shown.filter((error) => error.message === "a listener's own").length, failing.length);
+    assert.deepEqual([failing, fine.at(-1)], [fine, "result"]);
+  });
+
+  test("permissions are denied unless the worker decides; a question has no answer", { skip: NONE }, async () => {
+    const denied = await run(swarm(), configOf("ask"));
+    assert.equal(denied.result.output, "denied, no answer");
+    assert.deepEqual(denied.custom("trunkline.permission"), [
+      { tool: "Bash", description: "Remove it", resource: "rm -r target", answer: false },
+    ]);
+    assert.deepEqual(denied.custom("trunkline.question"), [{ prompt: "Which one?", cancelled: true }]);
+    const config = configOf("ask");
+    const onPermission = ({ tool }, { taskId }) => tool === "Bash" && taskId === config.taskId;
+    assert.equal((await run(swarm(undefined, { onPermission }), config)).result.output, "approved, no answer");
+  });
+
+  test("what fails says how, and its category is the swarm's", { skip: NONE }, async () => {
+    const of = async (adapter, prompt, more) => {
+      const { result, of: events } = await run(adapter, configOf(prompt, more));
+      assert.deepEqual(events("error").at(-1), { type: "error", message: result.failureReason, category: result.errorCategory });
+      return [result.exitCode, result.isError, result.errorCategory, result.failureReason];
+    };
+    assert.deepEqual(await of(swarm(), "fail auth"), [1, true, "authentication_failed", "it fails: auth"]);
+    assert.deepEqual(await of(swarm(), "fail context_exhausted"), [1, true, "context_overflow", "it fails: context_exhausted"]);
+    assert.deepEqual(await of(swarm(), "fail rate_limit"), [1, true, "rate_limit", "it fails: rate_limit"]);
+    assert.deepEqual((await of(swarm(serving("no-such-program")), "work")).slice(0, 3), [1, true, "not_installed"]);
+    const [exitCode, , , reason] = await of(new TrunklineAdapter({ command: "no-such-relay" }), "work");
+    assert.deepEqual([exitCode, reason.includes("no-such-relay")], [1, true]);
+    const [, , category, refusal] = await of(new TrunklineAdapter({ args: ["serve", "--adapter", AGENT] }), "work");
+    assert.deepEqual([category, refusal.includes("--session-may")], ["permission_denied", true]);
+  });
+
+  test(
+    "an agent that takes no options says which, and goes into the folder by its process",
+    { skip: skipWithout("python3") },
+    async () => {
+      const adapter = swarm(serving(`python3 ${example("python/echo.py")}`), { folder: "process", systemPromptIn: "prompt" });
+      const { result, custom, session, of } = await run(
+        adapter,
+        configOf("hello", { systemPrompt: "Be brief.", model: "large-2" }),
+      );
+      assert.equal(result.output, "Be brief.\n\nhello");
+      assert.deepEqual(custom("trunkline.not_taken"), [{ options: ["task_id", "mcp_servers", "role", "model"] }]);
+      assert.deepEqual(
+        of("session_init").map(({ sessionId }) => sessionId),
+        [session.sessionId],
+      );
+      assert.deepEqual([result.cost.totalCostUsd, result.cost.inputTokens, result.cost.model], [undefined, undefined, "large-2"]);
+      const refused = await run(swarm(serving(`python3 ${example("python/sdk_adapter.py")}`)), configOf("hello"));
+      assert.match(refused.result.failureReason, /does not enforce cwd/);
+    },
+  );
+
+  test("Claude Code, as it was recorded: cost, context, id", { skip: skipWithout("fake_cli") }, async () => {
+    const file = join(scratch, "claude.json");
+    const claude = { command: "fake_cli", env: { FAKE_CLI_SERVE: "claude" } };
+    writeFileSync(file, JSON.stringify({ agents: [{ id: "claude", profile: "claude-code", claude_code: claude }] }));
+    const adapter = swarm(["serve", "--session-may", "all", "--config", file], { agent: "claude" });
+    const { result, of, custom, session } = await run(adapter, configOf("FAKE:text", { systemPrompt: "Be brief." }));
+    assert.equal(result.output, "Hello from the fake model.");
+    const { totalCostUsd, inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens, numTurns, model } = result.cost;
+    assert.deepEqual(
+      [totalCostUsd, inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens, numTurns, model],
+      [0.00141, 200, 34, 1000, 0, 1, "claude-sonnet-4-5"],
+    );
+    assert.equal(of("context_usage")[0].contextUsedTokens, 1201);
+    assert.deepEqual([of("session_init")[0].sessionId, of("session_init").length], [session.sessionId, 1]);
+    assert.ok(
+      custom("trunkline.not_taken").every(
+        ({ options }) => !options.includes("mcp_servers") && !options.includes("system_prompt"),
+      ),
+    );
+  });
+
+  test("the same in Bun", { skip: skipWithout("bun") }, () => {
+    const config = JSON.stringify(configOf("work"));
+    const { status, stdout, stderr } = spawnSync(
+      "bun",
+      [new URL("bun.ts", import.meta.url).pathname, JSON.stringify(serving(AGENT)), config],
+      { encoding: "utf8" },
+    );
+    assert.equal(status, 0, stderr);
+    const { result, types } = JSON.parse(stdout);
+    assert.deepEqual(
+      [result.output, result.exitCode, result.cost.totalCostUsd, types[0], types.at(-1)],
+      ["I look around.Done.", 0, 0.25, "raw_log", "result"],
+    );
+  });
+});

@@ -1,0 +1,106 @@
+// An agent for the drivers: it does what its input names, and takes every option that a bridge sets.
+import { Failure, serve } from "@trunkline/sdk";
+
+const HONOURED = [
+  "cwd",
+  "env",
+  "extra_args",
+  "iteration",
+  "mcp_servers",
+  "model",
+  "resume",
+  "role",
+  "run_id",
+  "skills",
+  "system_prompt",
+  "task_id",
+  "temperature",
+];
+const known = new Set(["native-1"]);
+
+const does = {
+  async work(turn) {
+    await turn.thinking("Let me ");
+    await turn.thinking("see.");
+    await turn.output("I look", undefined);
+    await turn.output(" around.");
+    await turn.toolStart("call-1", "Bash", { input: { command: "ls" } });
+    await turn.toolUpdate("call-1", "README.md\n");
+    await turn.toolEnd("call-1", "1 file");
+    await turn.log("a warning of the agent", "stderr");
+    await turn.progress("half of it");
+    await turn.plan([{ content: "look", status: "completed" }]);
+    await turn.custom("agent.own", { deep: [1] });
+    await turn.usage({ output_tokens: 7 });
+    await turn.contextUsage({ used_tokens: 150, total_tokens: 200 });
+    await turn.compaction({ trigger: "auto", pre_tokens: 190, total_tokens: 200 });
+    await turn.rateLimit({ window: "five_hour", status: "allowed" });
+    await turn.error("a hiccup", "overloaded");
+    await turn.output("Done.");
+    const usage = { input_tokens: 1200, output_tokens: 80, cache_read_tokens: 1000, cache_write_tokens: 50, cost_usd: 0.25 };
+    turn.end({
+      usage,
+      num_turns: 3,
+      duration_ms: 1234,
+      model: "large-2",
+      provider: "example",
+      summary: "looked around",
+      session_params: { branch: 2 },
+    });
+  },
+  options: (turn) => turn.output(JSON.stringify(turn.state)),
+  async mcp(turn) {
+    const { url, headers } = turn.state.mcp_servers["agent-swarm"];
+    await turn.output(String((await fetch(url, { method: "POST", headers })).status));
+  },
+  async secrets(turn, ...pieces) {
+    for (const piece of pieces) await turn.output(piece);
+    await turn.log(pieces.join(""), "stderr");
+    await turn.toolStart("call-1", "Bash", { input: { env: [pieces.join("")] } });
+    await turn.error(pieces.join(""));
+  },
+  async wait(turn) {
+    await turn.output("waiting");
+    await new Promise((resolve) => turn.signal.addEventListener("abort", resolve));
+  },
+  async deaf(turn) {
+    await turn.output("deaf");
+    await new Promise(() => setInterval(() => {}, 1000));
+  },
+  async ask(turn) {
+    const { approved } = await turn.permission({ tool: "Bash", description: "Remove it", resource: "rm -r target" });
+    const { cancelled } = await turn.question({ prompt: "Which one?" });
+    await turn.output(`${approved ? "approved" : "denied"}, ${cancelled ? "no answer" : "answered"}`);
+  },
+  fail(_, category = "other") {
+    throw new Failure(`it fails: ${category}`, { category });
+  },
+};
+
+await serve({
+  describe: () => ({
+    name: "agent",
+    version: "1",
+    resumes: true,
+    honours: HONOURED,
+    capabilities: { native_session_ids: true },
+    commands: [{ name: "review-pr", text: "/skill:review-pr" }],
+  }),
+  greet({ resume, model = "large-1" }) {
+    const id = resume?.native_session_id;
+    if (id === undefined) return { model, native_session_id: "native-1" };
+    return {
+      model,
+      native_session_id: known.has(id) ? id : "native-2",
+      display_id: `talk ${id}`,
+      context: known.has(id) ? "kept" : "lost",
+    };
+  },
+  start: (_, options) => options,
+  async turn(turn, { content }) {
+    if (turn.state.resume?.native_session_id === "refused") does.fail(turn, "session_not_found");
+    const [name, ...words] = content.split(" ");
+    if (does[name]) return does[name](turn, ...words);
+    return turn.output(content);
+  },
+});

@@ -1,0 +1,194 @@
+// What Galyarder shows of the bridge and keeps of it: forms, transcripts, a watched run, stored sessions, diagnostics.
+import assert from "node:assert/strict";
+import { readFileSync, rmSync } from "node:fs";
+import { after, describe, test } from "node:test";
+import { trunklineCLIAdapter } from "../dist/galyarder/cli.js";
+import { label } from "../dist/galyarder/index.js";
+import { trunklineAdapter } from "../dist/galyarder/server.js";
+import { buildConfig, trunklineUIAdapter } from "../dist/galyarder/ui.js";
+import { say, scratch, wake } from "./galyarder.mjs";
+import { AGENT, NONE, serving } from "./programs.mjs";
+
+after(() => rmSync(scratch, { recursive: true, force: true }));
+
+// Most of a run is waiting, so some go side by side.
+describe("Galyarder, shown", { concurrency: 4 }, () => {
+  test("the environment is tested without a run, and twice alike", { skip: NONE }, async () => {
+    const tested = async (config) =>
+      trunklineAdapter.testEnvironment({
+        companyId: "company-1",
+        adapterType: "trunkline",
+        config: { cwd: scratch, args: serving(AGENT), ...config },
+      });
+    const [one, two] = [await tested({}), await tested({})];
+    assert.deepEqual([one.adapterType, one.status === "fail"], ["trunkline", false], JSON.stringify(one.checks));
+    assert.deepEqual(
+      one.checks.map(({ code }) => code),
+      two.checks.map(({ code }) => code),
+    );
+    assert.ok(Date.parse(one.testedAt) && one.checks.some(({ code, level }) => code === "command.found" && level === "info"));
+    const found = async (config) => {
+      const { status, checks } = await tested(config);
+      return [status, checks.find(({ level }) => level === "error")?.code];
+    };
+    assert.deepEqual(await found({ cwd: "relative" }), ["fail", "cwd_invalid"]);
+    assert.deepEqual(await found({ command: "no-such-relay" }), ["fail", "trunkline_missing"]);
+    assert.deepEqual(await found({ args: serving("no-such-program") }), ["fail", "command.missing"]);
+    assert.deepEqual(await found({ agent: "no-such-agent" }), ["fail", "doctor_failed"]);
+    assert.deepEqual(await found({ dangerouslySkipPermissions: true }), ["fail", "config_refused"]);
+    const { status, checks } = await tested({ heartbeat: 5 });
+    assert.deepEqual([status, checks[0].code, checks[0].level], ["warn", "config_unknown", "warn"]);
+  });
+
+  test("a stored session is read as it was written, and nothing else is taken for one", () => {
+    const { deserialize, serialize, getDisplayId } = trunklineAdapter.sessionCodec;
+    const params = { sessionId: "native-1", cwd: "/srv/app", agent: "claude", params: { deep: [1] } };
+    assert.deepEqual(deserialize(JSON.parse(JSON.stringify(serialize(params)))), params);
+    assert.deepEqual([getDisplayId(params), getDisplayId(null), getDisplayId({ sessionId: 7 })], ["native-1", null, null]);
+    for (const bad of [null, undefined, 7, "native-1", [], {}, { sessionId: 7 }, { sessionId: "" }, { cwd: "/" }])
+      assert.equal(deserialize(bad), null, JSON.stringify(bad));
+    assert.equal(serialize(null), null);
+    assert.deepEqual(deserialize({ sessionId: "a", cwd: 7, other: 1 }), { sessionId: "a", cwd: "", agent: "" });
+  });
+
+  test("the adapter says what it is", () => {
+    const { type, supportsLocalAgentJwt, models, agentConfigurationDoc } = trunklineAdapter;
+    assert.deepEqual([type, supportsLocalAgentJwt, models[0].id, typeof label], ["trunkline", true, "default", "string"]);
+    for (const part of ["Use when:", "Don't use when:", "Core fields:"]) assert.ok(agentConfigurationDoc.includes(part));
+    // Each setting is documented.
+    const source = readFileSync(new URL("../galyarder/settings.ts", import.meta.url), "utf8");
+    const keys = [...source.matchAll(/config\["(\w+)"\]/g)].map(([, key]) => key);
+    assert.ok(keys.length > 14);
+    for (const key of keys) assert.ok(agentConfigurationDoc.includes(key), key);
+  });
+
+  test("a line that is no entry is shown as it is, and one of the wrong types harms nothing", () => {
+    const { parseStdoutLine } = trunklineUIAdapter;
+    for (const line of ["plain", "{", "[1]", '{"type":"of a later version"}', '{"type":7}', "null"])
+      assert.deepEqual(parseStdoutLine(line, "t"), [{ kind: "stdout", ts: "t", text: line }]);
+    const types = [
+      "session.info",
+      "output",
+      "thinking",
+      "message",
+      "tool.start",
+      "tool.update",
+      "tool.end",
+      "error",
+      "plan",
+      "log",
+      "turn.complete",
+      "permission.request",
+      "file.output",
+    ];
+    for (const type of types) {
+      for (const wrong of [null, 7, [], {}, [null], [[]]]) {
+        const names = [
+          "content",
+          "tool",
+          "tool_call_id",
+          "entries",
+          "usage",
+          "error",
+          "status",
+          "model",
+          "input",
+          "role",
+          "channel",
+          "message",
+          "summary",
+        ];
+        const line = JSON.stringify({ type, ...Object.fromEntries(names.map((name) => [name, wrong])) });
+        for (const entry of parseStdoutLine(line, "t"))
+          for (const text of [entry.text ?? "", entry.content ?? "", entry.name ?? ""]) assert.equal(typeof text, "string", line);
+      }
+    }
+    assert.deepEqual(parseStdoutLine('{"type":"turn.complete","status":"failed","error":{"message":"no"}}', "t")[0].errors, [
+      "no",
+    ]);
+  });
+
+  test("the form becomes a configuration that a run takes", { skip: NONE }, async () => {
+    const values = {
+      adapterType: "trunkline",
+      cwd: "",
+      promptTemplate: "",
+      model: "",
+      thinkingEffort: "",
+      dangerouslySkipPermissions: false,
+      command: "",
+      args: "",
+      extraArgs: "",
+      envVars: "",
+      maxTurnsPerRun: 0,
+    };
+    assert.deepEqual(buildConfig(values), { timeoutSec: 0, graceSec: 15 });
+    const full = {
+      ...values,
+      cwd: scratch,
+      promptTemplate: "options",
+      model: "large-2",
+      thinkingEffort: "high",
+      extraArgs: "--a, --b",
+      envVars: "A=1\n# no\nB=x=y",
+      maxTurnsPerRun: 4,
+      args: serving(AGENT).join(","),
+    };
+    const config = buildConfig(full);
+    const { env, ...rest } = config;
+    assert.deepEqual(
+      [env, rest.extraArgs, rest.maxTurnsPerRun, rest.reasoningEffort],
+      [{ A: "1", B: "x=y" }, ["--a", "--b"], 4, "high"],
+    );
+    const given = JSON.parse((await wake(config)).said);
+    assert.deepEqual([given.model, given.env.B, given.extra_args], ["large-2", "x=y", ["--a", "--b"]]);
+    assert.match(
+      (await wake(buildConfig({ ...full, dangerouslySkipPermissions: true }))).result.errorMessage,
+      /cannot be carried/,
+    );
+  });
+
+  test("a watched run has its colours, and no word over the terminal", () => {
+    const lines = [
+      { type: "session.info", native_session_id: "native-1", model: "large-2" },
+      { type: "output", content: "I " },
+      { type: "output", content: "look \u001b[2J\u0007\u009b31m" },
+      { type: "tool.start", tool: "Bash", tool_call_id: "c", input: { a: 1 } },
+      { type: "tool.end", tool_call_id: "c", content: "no", is_error: true },
+      { type: "turn.complete", usage: { input_tokens: 5, output_tokens: 6, cost_usd: 0.5 } },
+    ];
+    const watch = (debug) => {
+      let printed = "";
+      const write = process.stdout.write;
+      process.stdout.write = (text) => ((printed += text), true);
+      try {
+        for (const line of lines) trunklineCLIAdapter.formatStdoutEvent(JSON.stringify(line) + "\n", debug);
+        trunklineCLIAdapter.formatStdoutEvent("what is this", debug);
+      } finally {
+        process.stdout.write = write;
+      }
+      return printed;
+    };
+    const result = "completed: tokens in 5, out 6, cached 0, $0.5000";
+    const plain = ["session native-1 model large-2", "I look [2J31m", 'tool Bash {"a":1}', "tool failed no", result, ""].join(
+      "\n",
+    );
+    process.env.NO_COLOR = "1";
+    assert.equal(watch(false), plain);
+    assert.equal(watch(true), plain + "what is this\n");
+    delete process.env.NO_COLOR;
+    process.env.FORCE_COLOR = "1";
+    const coloured = watch(true);
+    delete process.env.FORCE_COLOR;
+    const [blue, green, yellow, red, gray] = [34, 32, 33, 31, 90].map((code) => (text) => `\u001b[${code}m${text}\u001b[39m`);
+    for (const part of [
+      blue("session native-1 model large-2"),
+      green("I "),
+      yellow('tool Bash {"a":1}'),
+      red("tool failed no"),
+      blue(result),
+      gray("what is this"),
+    ])
+      assert.ok(coloured.includes(part), part);
+  });
+});

@@ -1,0 +1,49 @@
+// Galyarder as far as an adapter meets it: a registry, a run for each wake, the session kept by its codec between them.
+import { mkdtempSync, realpathSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { trunklineAdapter } from "../dist/galyarder/server.js";
+import { trunklineUIAdapter } from "../dist/galyarder/ui.js";
+import { AGENT, serving } from "./programs.mjs";
+
+export const scratch = realpathSync(mkdtempSync(join(tmpdir(), "bridge-galyarder-")));
+const registry = new Map([trunklineAdapter].map((adapter) => [adapter.type, adapter]));
+const agent = { id: "agent-9", companyId: "company-1", name: "Ada", adapterType: "trunkline", adapterConfig: {} };
+process.env.GALYARDER_API_URL = "http://127.0.0.1:3100"; // the server's own
+export const TOKEN = "jwt-of-this-run-0123456789";
+
+/** Wakes an agent. `stored` is what the database has of the last run, and gets what it is to have of this one. */
+export async function wake(config, { stored = {}, context = {}, onLog, ...more } = {}) {
+  const adapter = registry.get("trunkline");
+  const logs = { stdout: [], stderr: [] };
+  const metas = [];
+  const params = adapter.sessionCodec.deserialize(JSON.parse(stored.params ?? "null"));
+  const runtime = {
+    sessionId: null,
+    sessionParams: params,
+    sessionDisplayId: stored.displayId ?? null,
+    taskKey: "task",
+    ...stored.legacy,
+  };
+  const result = await adapter.execute({
+    runId: "run-1",
+    agent,
+    runtime,
+    config: { cwd: scratch, args: serving(AGENT), promptTemplate: "{{context.say}}", ...config },
+    context,
+    onLog: onLog ?? (async (stream, chunk) => void logs[stream].push(chunk)),
+    onMeta: async (meta) => void metas.push({ ...meta, before: logs.stdout.length === 0 }),
+    ...more,
+  });
+  stored.params = JSON.stringify(adapter.sessionCodec.serialize(result.sessionParams));
+  stored.displayId = adapter.sessionCodec.getDisplayId(result.sessionParams);
+  const transcript = logs.stdout
+    .flatMap((chunk) => chunk.trim().split("\n"))
+    .flatMap((line) => trunklineUIAdapter.parseStdoutLine(line, "now"));
+  const said = transcript
+    .filter(({ kind }) => kind === "assistant")
+    .map(({ text }) => text)
+    .join("");
+  return { result, metas, transcript, said, stderr: logs.stderr.join(""), lines: logs.stdout };
+}
+export const say = (text, more = {}) => ({ context: { say: text }, ...more });

@@ -1,0 +1,321 @@
+// Drives the server's part of the bridge as Galyarder does.
+import assert from "node:assert/strict";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, describe, test } from "node:test";
+import { listModels, trunklineAdapter } from "../dist/galyarder/server.js";
+import { say, scratch, TOKEN, wake } from "./galyarder.mjs";
+import { AGENT, example, NONE, serving, skipWithout } from "./programs.mjs";
+
+after(() => rmSync(scratch, { recursive: true, force: true }));
+
+// Most of a run is waiting, so some go side by side.
+describe("Galyarder", { concurrency: 4 }, () => {
+  test("a run goes from wake to result", { skip: NONE }, async () => {
+    const { result, metas, transcript, stderr } = await wake({ model: "large-2", agent: "adapter" }, say("work"));
+    const { resultJson, ...rest } = result;
+    assert.deepEqual(rest, {
+      exitCode: 0,
+      signal: null,
+      timedOut: false,
+      usage: { inputTokens: 150, outputTokens: 80, cachedInputTokens: 1000 },
+      sessionId: "native-1",
+      sessionParams: { sessionId: "native-1", cwd: scratch, agent: "adapter", params: { branch: 2 } },
+      sessionDisplayId: "native-1",
+      provider: "example",
+      model: "large-2",
+      costUsd: 0.25,
+      summary: "looked around",
+      clearSession: false,
+    });
+    assert.equal(resultJson.num_turns, 3);
+    const [{ before, adapterType, command, commandArgs, cwd, prompt }] = metas;
+    assert.deepEqual(
+      [metas.length, before, adapterType, command, commandArgs.at(-1), cwd, prompt],
+      [1, true, "trunkline", "trunkline", AGENT, scratch, "work"],
+    );
+    assert.match(stderr, /^a warning of the agent$/m);
+
+    const of = (kind) => transcript.filter((entry) => entry.kind === kind);
+    assert.deepEqual(of("init")[0], { kind: "init", ts: "now", model: "large-2", sessionId: "native-1" });
+    assert.deepEqual(
+      of("assistant").map(({ text }) => text),
+      ["I look", " around.", "Done."],
+    );
+    assert.equal(
+      of("thinking")
+        .map(({ text }) => text)
+        .join(""),
+      "Let me see.",
+    );
+    assert.deepEqual(of("tool_call"), [
+      { kind: "tool_call", ts: "now", name: "Bash", input: { command: "ls" }, toolUseId: "call-1" },
+    ]);
+    assert.deepEqual(of("tool_result"), [
+      { kind: "tool_result", ts: "now", toolUseId: "call-1", content: "1 file", isError: false },
+    ]);
+    assert.deepEqual(
+      of("system").map(({ text }) => text),
+      ["half of it", "[completed] look", "the context was shortened, from 190 tokens"],
+    );
+    assert.deepEqual(
+      of("stderr").map(({ text }) => text),
+      ["a hiccup"],
+    );
+    const sums = { inputTokens: 1200, outputTokens: 80, cachedTokens: 1000, costUsd: 0.25 };
+    assert.deepEqual(of("result"), [
+      { kind: "result", ts: "now", text: "looked around", ...sums, subtype: "completed", isError: false, errors: [] },
+    ]);
+  });
+
+  test("the agent's environment says who it is and why it woke; no secret goes elsewhere", { skip: NONE }, async () => {
+    const woken = {
+      taskId: "task-1",
+      wakeReason: "comment",
+      commentId: "comment-2",
+      approvalId: "approval-3",
+      approvalStatus: "granted",
+      issueIds: ["i-1", "i-2"],
+    };
+    const config = { env: { CI: "1", SOME_TOKEN: "of-the-config", PLAIN: { type: "plain", value: "bound" } } };
+    const { said, metas, stderr } = await wake(config, { context: { say: "options", ...woken }, authToken: TOKEN });
+    const given = JSON.parse(said);
+    assert.deepEqual(given.env, {
+      GALYARDER_AGENT_ID: "agent-9",
+      GALYARDER_COMPANY_ID: "company-1",
+      GALYARDER_API_URL: "http://127.0.0.1:3100",
+      GALYARDER_RUN_ID: "run-1",
+      GALYARDER_TASK_ID: "task-1",
+      GALYARDER_WAKE_REASON: "comment",
+      GALYARDER_WAKE_COMMENT_ID: "comment-2",
+      GALYARDER_APPROVAL_ID: "approval-3",
+      GALYARDER_APPROVAL_STATUS: "granted",
+      GALYARDER_LINKED_ISSUE_IDS: "i-1,i-2",
+      CI: "1",
+      SOME_TOKEN: "of-the-config",
+      PLAIN: "bound",
+      GALYARDER_API_KEY: TOKEN,
+    });
+    assert.deepEqual([given.run_id, given.task_id, given.cwd], ["run-1", "task-1", scratch]);
+    assert.ok(!(JSON.stringify(metas) + stderr).includes(TOKEN) && !JSON.stringify(metas).includes("of-the-config"));
+    assert.equal(metas[0].env.GALYARDER_API_KEY, "***REDACTED***");
+    assert.equal(metas[0].env.CI, "1");
+
+    const own = await wake(
+      { env: { GALYARDER_API_KEY: "the agent's own" } },
+      { context: { say: "options", issueId: "issue-4" }, authToken: TOKEN },
+    );
+    const { env } = JSON.parse(own.said);
+    assert.deepEqual(
+      [env.GALYARDER_API_KEY, env.GALYARDER_TASK_ID, "GALYARDER_WAKE_REASON" in env],
+      ["the agent's own", "issue-4", false],
+    );
+  });
+
+  test("the prompt is rendered; what is not there is empty", { skip: NONE }, async () => {
+    const promptTemplate =
+      "{{agentId}} {{companyId}}{{company.id}} {{ runId }} {{run.id}} {{agent.name}} [{{context.none.deep}}] [{{agent.constructor}}] {{context.list}}";
+    const { said } = await wake({ promptTemplate }, { context: { list: [1] } });
+    assert.equal(said, "agent-9 company-1company-1 run-1 run-1 Ada [] [] [1]");
+    assert.equal(
+      (await wake({ promptTemplate: 7 })).said,
+      "You are agent agent-9 (Ada). Continue your Galyarder Framework work.",
+    );
+  });
+
+  test("further settings reach the agent, and what means nothing is said", { skip: NONE }, async () => {
+    const config = {
+      systemPrompt: "Be brief.",
+      extraArgs: ["--fast"],
+      skills: ["/skills/a"],
+      model: "default",
+      reasoningEffort: "high",
+      heartbeat: 5,
+      mode: 7,
+    };
+    const { said, stderr } = await wake(config, say("options"));
+    const given = JSON.parse(said);
+    assert.deepEqual(
+      [given.system_prompt, given.extra_args, given.skills, given.model],
+      ["Be brief.", ["--fast"], ["/skills/a"], undefined],
+    );
+    assert.match(stderr, /not carried from the configuration: heartbeat$/m);
+    assert.match(stderr, /the agent takes no reasoning_effort$/m);
+  });
+
+  test("a session is resumed by the next wake, in its folder and by its agent alone", { skip: NONE }, async () => {
+    const stored = {};
+    await wake({}, say("work", { stored }));
+    assert.equal(stored.displayId, "native-1");
+    const resumed = JSON.parse((await wake({}, say("options", { stored }))).said).resume;
+    assert.deepEqual(resumed, { native_session_id: "native-1", params: { branch: 2 } });
+
+    const elsewhere = join(scratch, "elsewhere");
+    mkdirSync(elsewhere, { recursive: true });
+    const other = await wake({ cwd: elsewhere }, say("options", { stored: { ...stored } }));
+    assert.equal(JSON.parse(other.said).resume, undefined);
+    assert.match(other.stderr, /was saved for ".*"; it is not resumed in ".*elsewhere"/);
+    const foreign = { params: JSON.stringify({ sessionId: "native-1", cwd: scratch, agent: "another" }) };
+    const strange = await wake({}, say("options", { stored: foreign }));
+    assert.deepEqual([JSON.parse(strange.said).resume, /agent "another"/.test(strange.stderr)], [undefined, true]);
+    const legacy = { legacy: { sessionId: "native-1" } };
+    assert.deepEqual(JSON.parse((await wake({}, say("options", { stored: legacy }))).said).resume, {
+      native_session_id: "native-1",
+    });
+  });
+
+  test("a session that the agent does not know is cleared, and the run begins anew", { skip: NONE }, async () => {
+    const stored = { params: JSON.stringify({ sessionId: "refused", cwd: scratch }) };
+    const { result, metas, stderr } = await wake({}, say("work", { stored }));
+    assert.deepEqual([result.exitCode, result.clearSession, result.sessionId, metas.length], [0, true, "native-1", 2]);
+    assert.match(stderr, /does not know session refused/);
+    const lost = await wake(
+      {},
+      say("work", { stored: { params: JSON.stringify({ sessionId: "of another host", cwd: scratch }) } }),
+    );
+    assert.deepEqual(
+      [lost.result.exitCode, lost.result.clearSession, lost.result.sessionId, lost.metas.length],
+      [0, true, "native-2", 1],
+    );
+    assert.deepEqual(
+      [lost.result.sessionDisplayId, lost.transcript.some(({ text }) => text === "context lost")],
+      ["talk of another host", true],
+    );
+    // Another failure is no reason to run twice.
+    const failed = await wake({}, say("fail", { stored: { params: JSON.stringify({ sessionId: "native-1", cwd: scratch }) } }));
+    assert.deepEqual([failed.result.exitCode, failed.result.clearSession, failed.metas.length], [1, false, 1]);
+  });
+
+  test("what fails says why", { skip: NONE }, async () => {
+    const of = async (config, more) => {
+      const { result, metas } = await wake(config, say("work", more));
+      return [result.exitCode, result.errorMessage, metas.length];
+    };
+    assert.match((await of({ dangerouslySkipPermissions: true }))[1], /dangerouslySkipPermissions cannot be carried/);
+    assert.match((await of({ cwd: "relative" }))[1], /must be an absolute path/);
+    assert.match((await of({ cwd: join(scratch, "none") }))[1], /is not there/);
+    assert.match((await of({ cwd: 7 }))[1], /must be an absolute path/);
+    assert.match((await of({ env: { A: { secret: "ref" } } }))[1], /variables without a text: A/);
+    assert.match((await of({ command: "no-such-relay" }))[1], /no-such-relay/);
+    assert.match((await of({ args: serving("no-such-program"), folder: "process" }))[1], /no-such-program.*\(not_installed\)/);
+    assert.match((await of({ args: serving("no-such-program") }))[1], /not_installed|start/);
+    assert.match((await of({ args: ["serve", "--adapter", AGENT] }))[1], /may not set .*\(permission_denied\)/);
+    const failed = await wake({}, say("fail rate_limit"));
+    assert.deepEqual(
+      [failed.result.exitCode, failed.result.errorMessage, failed.result.timedOut],
+      [1, "it fails: rate_limit (rate_limit)", false],
+    );
+    assert.match(failed.result.resultJson.stdout, /it fails/);
+    assert.deepEqual(failed.transcript.at(-1).errors, ["it fails: rate_limit"]);
+    const broken = await wake({}, say("work", { onLog: async () => Promise.reject(new Error("the log is away")) }));
+    assert.match(broken.result.errorMessage, /the log is away/);
+  });
+
+  test("no permission is given, no question answered, and both are said", { skip: NONE }, async () => {
+    const { said, stderr, transcript } = await wake({}, say("ask"));
+    assert.equal(said, "denied, no answer");
+    assert.match(stderr, /denied: Bash rm -r target/);
+    assert.match(stderr, /no one is there to answer: Which one\?/);
+    assert.deepEqual(
+      transcript.filter(({ kind }) => kind === "system").map(({ text }) => text),
+      ["denied: Bash rm -r target", "not answered: Which one?"],
+    );
+  });
+
+  test("output comes in order, however slow its reader", { skip: NONE }, async () => {
+    const [begun, ended] = [[], []];
+    const onLog = async (stream, chunk) => {
+      begun.push(chunk);
+      assert.equal(begun.length, ended.length + 1, "one at a time");
+      await new Promise((resolve) => setImmediate(resolve));
+      ended.push(chunk);
+    };
+    assert.equal((await wake({}, say("work", { onLog }))).result.exitCode, 0);
+    assert.equal(JSON.parse(ended.findLast((chunk) => chunk.startsWith("{"))).type, "turn.complete");
+  });
+
+  test("an agent that knows no folders works in its process's", { skip: skipWithout("python3") }, async () => {
+    const args = serving(`python3 ${example("python/sdk_adapter.py")}`);
+    const { said, stderr, result } = await wake({ args, folder: "process" }, say("hello"));
+    assert.deepEqual([said, result.exitCode, result.sessionParams], ["hello", 0, null]);
+    assert.match(stderr, /the agent takes no env, run_id/);
+    assert.match((await wake({ args }, say("hello"))).result.errorMessage, /does not enforce cwd/);
+  });
+
+  test("Claude Code, as it was recorded: a run, and the next one resumes it", { skip: skipWithout("fake_cli") }, async () => {
+    const file = join(scratch, "claude.json");
+    writeFileSync(
+      file,
+      JSON.stringify({
+        agents: [
+          { id: "claude", profile: "claude-code", claude_code: { command: "fake_cli", env: { FAKE_CLI_SERVE: "claude" } } },
+        ],
+      }),
+    );
+    const config = { agent: "claude", args: ["serve", "--session-may", "all", "--config", file] };
+    const stored = {};
+    const { result } = await wake(config, say("FAKE:text", { stored }));
+    assert.deepEqual(
+      [result.summary, result.costUsd, result.model],
+      ["Hello from the fake model.", 0.00141, "claude-sonnet-4-5"],
+    );
+    assert.deepEqual(result.usage, { inputTokens: 200, outputTokens: 34, cachedInputTokens: 1000 });
+    const again = await wake(config, say("FAKE:text", { stored }));
+    assert.deepEqual([again.result.sessionId, again.result.clearSession], [result.sessionId, false]);
+    assert.ok(again.transcript.some(({ text }) => text === "context kept"));
+    const { status, checks } = await trunklineAdapter.testEnvironment({
+      companyId: "company-1",
+      adapterType: "trunkline",
+      config: { cwd: scratch, ...config },
+    });
+    assert.ok(
+      checks.some(({ code }) => code.startsWith("adapter:claude.")),
+      JSON.stringify([status, checks]),
+    );
+    assert.ok((await listModels(config)).some(({ id, label }) => id === "opus" && label === "Opus"));
+  });
+});
+
+/** What runs on this machine with this word in its command. */
+function commandsWith(word) {
+  const commands = readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .map((id) => {
+      try {
+        return readFileSync(`/proc/${id}/cmdline`, "utf8");
+      } catch {
+        return ""; // it has ended
+      }
+    });
+  return commands.filter((command) => command.includes(word));
+}
+
+// Its clock is this test's, so it runs alone.
+test("a run has its time, and then its grace; nothing of it is left", { skip: NONE }, async ({ mock }) => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  let said = "";
+  const onLog = async (_, chunk) => {
+    said += chunk;
+    if (chunk.includes('"waiting"')) mock.timers.tick(30_000);
+  };
+  const { result } = await wake({ timeoutSec: 30 }, say("wait", { onLog }));
+  assert.deepEqual([result.timedOut, result.exitCode, result.errorMessage], [true, null, "Timed out after 30s"]);
+  assert.match(said, /"status":"stopped"/);
+
+  const time = `60.${process.pid}`;
+  const deaf = `sh -c 'trap "" TERM; sleep ${time} & touch ran; while :; do sleep ${time}; done'`;
+  const running = setInterval(() => {
+    if (!existsSync(join(scratch, "ran"))) return;
+    clearInterval(running);
+    assert.notDeepEqual(commandsWith(time), []);
+    mock.timers.tick(30_000);
+    mock.timers.tick(15_000);
+  }, 20);
+  const cut = await wake({ timeoutSec: 30, args: serving(deaf), folder: "process" }, say("work"));
+  assert.deepEqual(
+    [cut.result.timedOut, cut.result.exitCode, cut.result.resultJson.type],
+    [true, null, undefined],
+    "its turn has no end",
+  );
+  assert.deepEqual(commandsWith(time), []);
+});
