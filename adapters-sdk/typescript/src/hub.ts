@@ -62,7 +62,7 @@ export class Client {
   readonly #asked = new Map<string, { question: Message; resolve(answer: Message): void; reject(error: Error): void }>();
   #pipe: Pipe | undefined;
   #generation = 0;
-  #closed = false;
+  #over: string | undefined; // why nothing more is sent
 
   private constructor(connect: Connect, options: ClientOptions) {
     this.#connect = connect;
@@ -100,7 +100,7 @@ export class Client {
 
   // Asks the relay itself; again where the pipe is lost before the answer.
   #ask(what: Message): Promise<Message> {
-    if (this.#closed) return Promise.reject(new Error("the client is closed"));
+    if (this.#over !== undefined) return Promise.reject(new Error(this.#over));
     if (this.#asked.size >= MOST_ASKED) return Promise.reject(new Error("too many questions wait for the relay"));
     const question: Message = { ...what, session_id: "", request_id: crypto.randomUUID() };
     return new Promise((resolve, reject) => {
@@ -110,7 +110,7 @@ export class Client {
   }
 
   async #add(session: Conversation): Promise<Conversation> {
-    if (this.#closed) throw new Error("the client is closed");
+    if (this.#over !== undefined) throw new Error(this.#over);
     this.#sessions.set(session.id, session);
     session.begin();
     await session.ready;
@@ -122,9 +122,9 @@ export class Client {
    * relay that was spawned has ended; no one has to wait for that.
    */
   async close(): Promise<void> {
-    this.#closed = true;
+    this.#over ??= "the client is closed";
     const ended = this.#pipe?.close();
-    this.#allLost("the client is closed");
+    this.#allLost(this.#over);
     await ended;
   }
 
@@ -146,20 +146,28 @@ export class Client {
 
   async #open(): Promise<void> {
     const generation = ++this.#generation;
-    const isNow = () => generation === this.#generation;
-    this.#pipe = await this.#connect({
-      line: (text) => isNow() && this.#line(text),
-      closed: (why) => isNow() && void this.#lost(why),
+    let isOpen = false;
+    let ended: string | undefined;
+    const pipe = await this.#connect({
+      line: (text) => generation === this.#generation && this.#line(text),
+      closed: (why) => {
+        if (!isOpen) ended ??= why; // a pipe that does not open may say so twice: what follows is the opener's to do
+        else if (generation === this.#generation) void this.#lost(why);
+      },
     });
+    if (this.#over !== undefined) void pipe.close();
+    if (this.#over !== undefined || ended !== undefined) throw new Error(this.#over ?? ended);
+    isOpen = true;
+    this.#pipe = pipe;
   }
 
   async #lost(why: string): Promise<void> {
     this.#generation++;
     this.#pipe = undefined;
     const until = Date.now() + (this.#options.retryFor ?? RETRY_FOR);
-    for (let wait = FIRST_WAIT; !this.#closed && !this.#connect.once && Date.now() < until; wait = Math.min(wait * 2, LONGEST_WAIT)) {
+    for (let wait = FIRST_WAIT; this.#over === undefined && !this.#connect.once && Date.now() < until; wait = Math.min(wait * 2, LONGEST_WAIT)) {
       await new Promise((resolve) => setTimeout(resolve, wait * (0.5 + Math.random() / 2)));
-      if (this.#closed) return;
+      if (this.#over !== undefined) return;
       try {
         await this.#open();
       } catch (error) {
@@ -174,6 +182,8 @@ export class Client {
   }
 
   #allLost(why: string): void {
+    this.#over ??= why;
+    this.#pipe = undefined;
     for (const session of [...this.#sessions.values()]) session.lost(why);
     this.#sessions.clear();
     for (const { reject } of this.#asked.values()) reject(new Error(why));

@@ -97,6 +97,27 @@ test("inputs that wait for their ends are bounded, by number and by size", async
   client.close();
 });
 
+test("a relay that is gone is tried a few times, and then its sessions are lost", async () => {
+  let [attempts, lose] = [0, undefined];
+  const client = await Client.connect(
+    async (events) => {
+      if (attempts++ === 0) {
+        lose = () => events.closed("the relay is gone");
+        return { send: () => {}, close: () => {} };
+      }
+      if (attempts > 30) return new Promise(() => {}); // each failure began two tries
+      setImmediate(() => events.closed("not opened")); // pipes say so after they have rejected, too
+      throw new Error("no relay");
+    },
+    { retryFor: 300 },
+  );
+  const opening = client.open();
+  lose();
+  await assert.rejects(opening, /the session is lost: Error: no relay/);
+  assert.ok(attempts > 2 && attempts < 10, `${attempts} attempts`);
+  await assert.rejects(client.open(), /no relay/); // and not only later
+});
+
 test("an entry without end of a stream of events is given up", async () => {
   let answers = 0;
   const server = createServer((_, answer) => {

@@ -42,9 +42,9 @@ async function kill() {
   await ended;
 }
 
-async function token() {
+async function token(...more) {
   const env = { ...process.env, HOME: scratch, TRUNKLINE_STATE: join(scratch, "state") };
-  const child = spawn("trunkline", ["token", "new", "--scope", "control"], { env, stdio: ["ignore", "pipe", "inherit"] });
+  const child = spawn("trunkline", ["token", "new", "--scope", "control", ...more], { env, stdio: ["ignore", "pipe", "inherit"] });
   let said = "";
   child.stdout.on("data", (data) => (said += data));
   await new Promise((resolve) => child.on("close", resolve));
@@ -168,12 +168,31 @@ test("entries over WebSocket and Server-Sent Events are the same", { skip }, asy
   client.close();
 });
 
-test(`no entry is lost or comes twice over ${KILLS} kills of the daemon`, { skip }, async () => {
-  const client = await Client.connect(unixSocket(daemon.socket));
-  const session = await client.open();
-  const seen = [];
+// Entries come by events of the session, or by a stream of them beside it.
+const WAYS = {
+  "the socket": async (use) => use(unixSocket(daemon.socket), (session) => session.events()),
+  "a WebSocket": async (use) => use(webSocket(daemon.http, await token()), (session) => session.events()),
+  "Server-Sent Events": async (use) => {
+    const secret = await token("--all-sessions"); // also those of the socket
+    return use(unixSocket(daemon.socket), (session, signal) => eventsOf(daemon.http, session.id, { token: secret, signal }));
+  },
+};
+for (const [way, open] of Object.entries(WAYS)) {
+  const without = skip || (way === "a WebSocket" && typeof WebSocket === "undefined" ? "no WebSocket" : false);
+  test(`no entry is lost or comes twice by ${way} over ${KILLS} kills of the daemon`, { skip: without }, () => open(survives));
+}
+
+async function survives(connect, entriesOf) {
+  const client = await Client.connect(connect);
+  const session = await client.open({}, { listen: true });
+  const [seen, over] = [[], new AbortController()];
+  let isLast;
+  const last = new Promise((resolve) => (isLast = resolve));
   const reading = (async () => {
-    for await (const entry of session.events()) if (entry.seq !== undefined) seen.push(entry.seq);
+    for await (const entry of entriesOf(session, over.signal)) {
+      if (entry.seq !== undefined) seen.push(entry.seq);
+      if (entry.type === "output" && entry.content === "words ") isLast();
+    }
   })();
   for (let round = 0; round < KILLS; round++) {
     const turns = [session.turn(`one ${round}`), session.turn(`two ${round}`)];
@@ -184,9 +203,10 @@ test(`no entry is lost or comes twice over ${KILLS} kills of the daemon`, { skip
   }
   const { text, end } = await session.turn("last words");
   assert.deepEqual([text, end.status], ["last words ", "completed"]);
-  const first = seen[0];
-  assert.deepEqual(seen, seen.map((_, index) => first + index));
+  await Promise.race([last, reading]);
+  assert.deepEqual(seen, seen.map((_, index) => index + 1));
   assert.ok(seen.length > KILLS * 4);
   client.close();
-  await assert.rejects(reading, /closed/);
-});
+  over.abort();
+  await assert.rejects(reading, /closed|abort/);
+}
