@@ -125,7 +125,7 @@ export class Translation {
       case "progress":
       case "rate_limit":
       case "file.output": {
-        const { type, session_id: _, turn_id: __, ...data } = entry;
+        const { type, session_id: _, turn_id: __, seq: _seq, epoch: _epoch, time: _time, ...data } = entry;
         yield custom(type, data);
       }
     }

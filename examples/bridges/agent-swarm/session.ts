@@ -77,7 +77,7 @@ export class TrunklineSession implements ProviderSession {
     }
     this.#events.flush();
     this.#session?.close();
-    this.#client?.close();
+    await this.#client?.close(); // nothing of it works on in the folder
     return this.#finish(text, end, failure);
   }
 

@@ -1,11 +1,12 @@
 // Drives the bridge as a worker of agent-swarm does: a session for each task, events to its API, the result at the end.
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { createServer } from "node:http";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, test } from "node:test";
+import { unixSocket } from "@trunkline/sdk/client";
 import { TrunklineAdapter } from "../dist/agent-swarm/trunkline-adapter.js";
 import { AGENT, example, NONE, serving, skipWithout } from "./programs.mjs";
 
@@ -283,6 +284,32 @@ describe("agent-swarm", { concurrency: 4 }, () => {
     assert.deepEqual([exitCode, reason.includes("no-such-relay")], [1, true]);
     const [, , category, refusal] = await of(new TrunklineAdapter({ args: ["serve", "--adapter", AGENT] }), "work");
     assert.deepEqual([category, refusal.includes("--session-may")], ["permission_denied", true]);
+  });
+
+  test("tasks side by side on one daemon do not meet", { skip: NONE }, async () => {
+    const [command, ...args] = AGENT.split(" ");
+    const agents = [{ id: "agent", profile: "external", session_may: ["cwd", "mcp_servers"], external: { command, args } }];
+    const file = join(scratch, "daemon.json");
+    writeFileSync(file, JSON.stringify({ agents }));
+    const env = { ...process.env, HOME: scratch, XDG_STATE_HOME: join(scratch, "xdg") };
+    const up = ["up", "--http", "127.0.0.1:0", "--json", "--state", join(scratch, "state"), "--config", file];
+    const daemon = spawn("trunkline", up, { env, stdio: ["ignore", "pipe", "inherit"] });
+    let said = "";
+    for await (const chunk of daemon.stdout) if ((said += chunk).includes("}\n")) break;
+    const adapter = new TrunklineAdapter({ connect: unixSocket(JSON.parse(said).socket), agent: "agent" });
+    const prompts = Array.from({ length: 8 }, (_, task) => `say ${task}`);
+    const runs = await Promise.all(prompts.map((prompt) => run(adapter, configOf(prompt))));
+    assert.deepEqual(
+      runs.map(({ result }) => result.output),
+      prompts,
+    );
+    for (const { of } of runs) assert.equal(of("message").length, 1);
+    const { custom } = await run(adapter, configOf("work"));
+    assert.deepEqual(custom("trunkline.progress"), [{ message: "half of it" }]);
+    assert.equal(await adapter.canResume("native-1"), true);
+    const ended = new Promise((resolve) => daemon.on("exit", resolve));
+    daemon.kill();
+    await ended;
   });
 
   test(

@@ -6,7 +6,7 @@ import { trunklineCLIAdapter } from "../dist/galyarder/cli.js";
 import { label } from "../dist/galyarder/index.js";
 import { trunklineAdapter } from "../dist/galyarder/server.js";
 import { buildConfig, trunklineUIAdapter } from "../dist/galyarder/ui.js";
-import { say, scratch, wake } from "./galyarder.mjs";
+import { scratch, wake } from "./galyarder.mjs";
 import { AGENT, NONE, serving } from "./programs.mjs";
 
 after(() => rmSync(scratch, { recursive: true, force: true }));
