@@ -4,7 +4,7 @@ use std::fmt;
 
 use rustix::process::Pid;
 
-use crate::proc::{self, Stat};
+use crate::system::proc::{self, Stat};
 
 /// A process that cannot be mistaken for another: the boot of the machine, the PID namespace, its number, its own start.
 ///

@@ -71,7 +71,6 @@ mod limits;
 mod owned;
 mod pipe;
 mod private_dir;
-mod proc;
 mod query;
 mod reaper;
 mod record;
@@ -79,7 +78,6 @@ mod remove;
 mod search_path;
 mod settle;
 mod signal;
-mod sockets;
 mod spawn;
 mod spawner;
 mod spec;
@@ -102,7 +100,7 @@ pub use crate::limits::{
     Enforcement, Enforcer, LimitSupport, Limits, raise_open_files, shown_size, support as limit_support,
 };
 pub use crate::pipe::{PipeEnd, read_held};
-pub use crate::proc::descends_from_this;
+pub use crate::system::proc::descends_from_this;
 
 pub use crate::query::{QueryOutput, query};
 pub use crate::record::{FolderRecord, Swept, sweep};
@@ -110,8 +108,8 @@ pub use crate::remove::remove_tree;
 pub use crate::search_path::{DEFAULT_PATH, candidates as program_candidates};
 pub use crate::settle::settle;
 pub use crate::signal::Signal;
-pub use crate::sockets::{SocketHolder, holder_of_socket};
 pub use crate::spawn::spawn;
 pub use crate::spec::{ChildSpec, ShownArguments};
 pub use crate::stderr::{MAX_STDERR_LINE, STDERR_TAIL, StderrDrain, StderrLine, StderrTail};
 pub use crate::stop::{Begun, Escalation, Step, StopSteps, stop};
+pub use crate::system::sockets::{SocketHolder, holder_of_socket};

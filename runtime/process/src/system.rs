@@ -1,11 +1,11 @@
-//! The edge to the system that the compiler cannot check: all unsafe code of the crate.
-#![allow(
-    unsafe_code,
-    reason = "fork, what runs between it and exec, signals, and a descriptor that a runtime watches need it"
-)]
+//! The edge to the system: a folder for each that this crate runs on. Of other systems, docs/portability.md says what such a
+//! folder has to do.
 
-pub(crate) mod before_exec;
-mod end_watch;
-pub(crate) mod init;
+#[cfg(target_os = "linux")]
+mod linux;
 
-pub(crate) use end_watch::EndWatch;
+#[cfg(target_os = "linux")]
+pub(crate) use linux::{EndWatch, before_exec, init, proc, sockets};
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("this crate runs on Linux only: docs/portability.md says what another system needs");

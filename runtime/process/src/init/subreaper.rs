@@ -15,8 +15,8 @@ use super::bridge;
 use super::program::{self, News, Reaped};
 use super::report::Step;
 use super::{Keep, NOT_STARTED, Options, Ties};
-use crate::proc::{self, Stat};
 use crate::system::init as system;
+use crate::system::proc::{self, Stat};
 
 /// How long descendants that SIGKILL is on its way to are waited for before all are looked for again, in
 /// milliseconds: at first, and at most.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::Pid;
 
-use crate::proc::{Stat, boot, namespace};
+use crate::system::proc::{Stat, boot, namespace};
 
 /// The first line, which names form and version.
 const FIRST: &str = "trunkline-tree 1";

@@ -20,8 +20,8 @@ use super::kept::is_name;
 use super::search::{self, Marks};
 use crate::limits::{Cgroup, is_cgroup_of};
 use crate::private_dir;
-use crate::proc::{boot, namespace};
 use crate::remove::remove_tree;
+use crate::system::proc::{boot, namespace};
 
 /// How many files one sweep looks at; the next sees the others.
 const MOST_FILES: usize = 10_000;

@@ -15,7 +15,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::entry::Process;
 use crate::environment::{ADAPTER_CONFIG, TMPDIR};
-use crate::proc::{self, Stat};
+use crate::system::proc::{self, Stat};
 
 /// How much of a process's environment is looked at, in bytes.
 const ENVIRONMENT: u64 = 1 << 20;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rustix::process::Pid;
 
-use crate::proc;
+use crate::system::proc;
 
 /// How many processes are looked at.
 const PROCESSES: usize = 16 * 1024;
