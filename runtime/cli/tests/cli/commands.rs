@@ -37,7 +37,10 @@ const ELSEWHERE: [(&str, &str); 39] = [
     ("trunkline open", "a daemon of the reader's; `cli::gateway` runs it"),
     ("trunkline token", "a daemon of the reader's; `cli::gateway` runs it"),
     ("TOKEN=", "a daemon of the reader's; `cli::gateway` runs it"),
-    ("curl ", "a daemon of the reader's; `cli::gateway` asks the same"),
+    (
+        "curl ",
+        "a daemon of the reader's, or a release; `cli::gateway` asks the same, `packaging/test_install.py` installs",
+    ),
     ("trunkline demo --adapter ./my-adapter", "the reader's own adapter"),
     ("trunkline-conformance smoke -- ./my-adapter", "the reader's own adapter"),
     ("trunkline-conformance adapter --class robust -- ./my-adapter", "the reader's own adapter"),
