@@ -61,6 +61,7 @@ export class Client {
   readonly #sessions = new Map<string, Conversation>();
   readonly #asked = new Map<string, { question: Message; resolve(answer: Message): void; reject(error: Error): void }>();
   #pipe: Pipe | undefined;
+  #ended: void | Promise<void> = undefined; // of a client that is closed
   #generation = 0;
   #over: string | undefined; // why nothing more is sent
 
@@ -123,9 +124,9 @@ export class Client {
    */
   async close(): Promise<void> {
     this.#over ??= "the client is closed";
-    const ended = this.#pipe?.close();
+    this.#ended ??= this.#pipe?.close();
     this.#allLost(this.#over);
-    await ended;
+    await this.#ended;
   }
 
   /** @internal */
@@ -155,7 +156,7 @@ export class Client {
         else if (generation === this.#generation) void this.#lost(why);
       },
     });
-    if (this.#over !== undefined) void pipe.close();
+    if (this.#over !== undefined) this.#ended = pipe.close();
     if (this.#over !== undefined || ended !== undefined) throw new Error(this.#over ?? ended);
     isOpen = true;
     this.#pipe = pipe;
