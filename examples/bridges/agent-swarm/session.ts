@@ -70,7 +70,8 @@ export class TrunklineSession implements ProviderSession {
         this.#take(entry, session);
         if (entry.type === "turn.complete" && (end = entry)) break;
       }
-      ({ text } = await done);
+      const { truncated } = ({ text } = await done);
+      if (truncated) this.#sink.warn("the output is too long, and was cut; its messages are whole");
     } catch (error) {
       const { message, cause } = error as Error;
       failure = { category: "other", ...(cause as Failure | undefined), message };

@@ -108,7 +108,9 @@ class Run {
       await this.#output.entry(entry);
       if (entry.type === "turn.complete" && (this.ran.end = entry)) break;
     }
-    this.ran.text = (await done).text;
+    const { text, truncated } = await done;
+    this.ran.text = text;
+    if (truncated) this.#output.error("trunkline: the answer is too long, and was cut in the summary");
     this.#notTaken([]); // an agent that has not said a word of them takes none
   }
 

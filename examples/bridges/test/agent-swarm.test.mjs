@@ -312,6 +312,13 @@ describe("agent-swarm", { concurrency: 4 }, () => {
     await ended;
   });
 
+  test("what a sub-agent says, or was said long ago, is no message of this task", { skip: NONE }, async () => {
+    const { of, custom } = await run(swarm(), configOf("delegate"));
+    assert.deepEqual(of("message"), [{ type: "message", role: "assistant", content: "It helped." }]);
+    assert.deepEqual(custom("trunkline.sub_agent"), [{ toolCallId: "call-1", content: "I help." }]);
+    assert.ok(of("raw_log").some(({ content }) => content.includes("long ago")));
+  });
+
   test(
     "an agent that takes no options says which, and goes into the folder by its process",
     { skip: skipWithout("python3") },

@@ -48,6 +48,13 @@ const does = {
       session_params: { branch: 2 },
     });
   },
+  async delegate(turn) {
+    await turn.toolStart("call-1", "Agent");
+    await turn.emit({ type: "output", content: "I help.", parent_tool_call_id: "call-1" });
+    await turn.emit({ type: "message", role: "user", content: "long ago", history: true });
+    await turn.toolEnd("call-1", "helped");
+    await turn.output("It helped.");
+  },
   options: (turn) => turn.output(JSON.stringify(turn.state)),
   async mcp(turn) {
     const { url, headers } = turn.state.mcp_servers["agent-swarm"];

@@ -16,7 +16,7 @@ export const TOKEN = "jwt-of-this-run-0123456789";
 export async function wake(config, { stored = {}, context = {}, onLog, ...more } = {}) {
   const adapter = registry.get("trunkline");
   const logs = { stdout: [], stderr: [] };
-  const metas = [];
+  const [metas, order] = [[], []];
   const params = adapter.sessionCodec.deserialize(JSON.parse(stored.params ?? "null"));
   const runtime = {
     sessionId: null,
@@ -31,7 +31,7 @@ export async function wake(config, { stored = {}, context = {}, onLog, ...more }
     runtime,
     config: { cwd: scratch, args: serving(AGENT), promptTemplate: "{{context.say}}", ...config },
     context,
-    onLog: onLog ?? (async (stream, chunk) => void logs[stream].push(chunk)),
+    onLog: onLog ?? (async (stream, chunk) => void (logs[stream].push(chunk), order.push(chunk))),
     onMeta: async (meta) => void metas.push({ ...meta, before: logs.stdout.length === 0 }),
     ...more,
   });
@@ -44,6 +44,6 @@ export async function wake(config, { stored = {}, context = {}, onLog, ...more }
     .filter(({ kind }) => kind === "assistant")
     .map(({ text }) => text)
     .join("");
-  return { result, metas, transcript, said, stderr: logs.stderr.join(""), lines: logs.stdout };
+  return { result, metas, transcript, said, stderr: logs.stderr.join(""), order };
 }
 export const say = (text, more = {}) => ({ context: { say: text }, ...more });

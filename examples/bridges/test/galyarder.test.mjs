@@ -12,7 +12,7 @@ after(() => rmSync(scratch, { recursive: true, force: true }));
 // Most of a run is waiting, so some go side by side.
 describe("Galyarder", { concurrency: 4 }, () => {
   test("a run goes from wake to result", { skip: NONE }, async () => {
-    const { result, metas, transcript, stderr } = await wake({ model: "large-2", agent: "adapter" }, say("work"));
+    const { result, metas, transcript, stderr, order } = await wake({ model: "large-2", agent: "adapter" }, say("work"));
     const { resultJson, ...rest } = result;
     assert.deepEqual(rest, {
       exitCode: 0,
@@ -35,6 +35,8 @@ describe("Galyarder", { concurrency: 4 }, () => {
       [1, true, "trunkline", "trunkline", AGENT, scratch, "work"],
     );
     assert.match(stderr, /^a warning of the agent$/m);
+    const at = (text) => order.findIndex((chunk) => chunk.includes(text));
+    assert.ok(at("1 file") < at("a warning of the agent") && at("a warning of the agent") < at("half of it"), "in order");
 
     const of = (kind) => transcript.filter((entry) => entry.kind === kind);
     assert.deepEqual(of("init")[0], { kind: "init", ts: "now", model: "large-2", sessionId: "native-1" });
@@ -42,6 +44,7 @@ describe("Galyarder", { concurrency: 4 }, () => {
       of("assistant").map(({ text }) => text),
       ["I look", " around.", "Done."],
     );
+    assert.ok([...of("assistant"), ...of("thinking")].every(({ delta }) => delta === true));
     assert.equal(
       of("thinking")
         .map(({ text }) => text)
@@ -66,6 +69,12 @@ describe("Galyarder", { concurrency: 4 }, () => {
     assert.deepEqual(of("result"), [
       { kind: "result", ts: "now", text: "looked around", ...sums, subtype: "completed", isError: false, errors: [] },
     ]);
+  });
+
+  test("what a sub-agent says is not the agent's answer", { skip: NONE }, async () => {
+    const { said, transcript } = await wake({}, say("delegate"));
+    assert.equal(said, "It helped.");
+    assert.ok(transcript.some(({ kind, text }) => kind === "system" && text === "I help."));
   });
 
   test("the agent's environment says who it is and why it woke; no secret goes elsewhere", { skip: NONE }, async () => {
