@@ -312,7 +312,7 @@ describe("agent-swarm", { concurrency: 4 }, () => {
     await ended;
   });
 
-  test("what a sub-agent says, or was said long ago, is no message of this task", { skip: NONE }, async () => {
+  test("what a sub-agent says, or was said long ago, is not one of its messages", { skip: NONE }, async () => {
     const { of, custom } = await run(swarm(), configOf("delegate"));
     assert.deepEqual(of("message"), [{ type: "message", role: "assistant", content: "It helped." }]);
     assert.deepEqual(custom("trunkline.sub_agent"), [{ toolCallId: "call-1", content: "I help." }]);
