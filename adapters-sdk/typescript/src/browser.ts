@@ -1,6 +1,7 @@
 /**
  * Drive agents from a browser: sessions over the daemon's WebSocket, or a session's entries over Server-Sent Events. The daemon
- * takes a page of another site where `trunkline up --allow-origin` names it.
+ * takes the WebSocket of a page of another site where `trunkline up --allow-origin` names it; events it gives to pages of its
+ * own origin.
  *
  * @module
  */

@@ -1,68 +1,19 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { Client, eventsOf, spawned, unixSocket, webSocket } from "@trunkline/sdk/client";
+import { adapter, Daemon, skip } from "./daemon.mjs";
 
 const KILLS = Number(process.env.TRUNKLINE_KILLS ?? 5);
-const has = await new Promise((resolve) => spawn("trunkline", ["--version"], { stdio: "ignore" }).on("error", () => resolve(false)).on("close", (status) => resolve(status === 0)));
-const skip = has ? false : "no program trunkline";
-const ADAPTER = `import { serve } from "@trunkline/sdk";
-await serve(async (turn, input) => {
-  if (input.content === "ask") {
-    const { approved } = await turn.permission({ tool: "Bash", description: "d", resource: "r" });
-    return turn.output(String(approved));
-  }
-  if (input.content === "cwd") return turn.output(process.cwd());
-  for (const word of input.content.split(" ")) await turn.output(word + " ");
-});`;
-
-let scratch, adapter, daemon;
-
-// The daemon of these tests; the same folder each time.
-async function up() {
-  const args = ["up", "--http", daemon?.http.slice(7) ?? "127.0.0.1:0", "--json", "--state", join(scratch, "state"), "--adapter", adapter];
-  const env = { ...process.env, HOME: scratch, XDG_STATE_HOME: join(scratch, "xdg"), TRUNKLINE_CONFIG: "" };
-  delete env.TRUNKLINE_CONFIG;
-  const child = spawn("trunkline", args, { env, stdio: ["ignore", "pipe", "pipe"] });
-  let [line, stderr] = ["", ""];
-  child.stderr.on("data", (data) => (stderr += data));
-  const ready = new Promise((resolve, reject) => {
-    child.stdout.on("data", (data) => (line += data).includes("\n") && resolve(JSON.parse(line)));
-    child.on("close", () => reject(new Error(stderr)));
-  });
-  daemon = { ...(await ready), child };
-}
-
-async function kill() {
-  const ended = new Promise((resolve) => daemon.child.on("close", resolve));
-  daemon.child.kill("SIGKILL");
-  await ended;
-}
-
-async function token(...more) {
-  const env = { ...process.env, HOME: scratch, TRUNKLINE_STATE: join(scratch, "state") };
-  const child = spawn("trunkline", ["token", "new", "--scope", "control", ...more], { env, stdio: ["ignore", "pipe", "inherit"] });
-  let said = "";
-  child.stdout.on("data", (data) => (said += data));
-  await new Promise((resolve) => child.on("close", resolve));
-  return said.trim().split("\n").at(-1);
-}
+let daemon;
 
 before(async () => {
-  if (skip) return;
-  scratch = mkdtempSync(join(tmpdir(), "trunkline-ts-"));
-  const program = new URL("adapter-of-client.mjs", import.meta.url).pathname;
-  writeFileSync(program, ADAPTER);
-  adapter = `node ${program}`;
-  await up();
+  if (!skip) daemon = await Daemon.start();
 });
 after(async () => {
-  if (skip) return;
-  await kill();
-  rmSync(scratch, { recursive: true, force: true });
+  if (!skip) await daemon.end();
 });
 
 test("the client of the README has ten lines and talks", { skip }, async () => {
@@ -90,9 +41,9 @@ test("a permission without a decision is denied; the callback decides", { skip }
 test("a new session keeps what it says first; a relay is started in a folder, and heard", { skip }, async () => {
   const said = [];
   const args = ["serve", "--adapter", adapter, "--also", "none=no-such-program"];
-  const client = await Client.connect(spawned("trunkline", args, { cwd: scratch, onStderr: (line) => said.push(line) }));
+  const client = await Client.connect(spawned("trunkline", args, { cwd: daemon.scratch, onStderr: (line) => said.push(line) }));
   const session = await client.open({}, { listen: true });
-  assert.equal((await session.turn("cwd")).text, scratch);
+  assert.equal((await session.turn("cwd")).text, daemon.scratch);
   const types = [];
   for await (const { type } of session.events()) if (types.push(type) && type === "turn.complete") break;
   assert.equal(types[0], "session.ready");
@@ -117,7 +68,7 @@ test("a session that the relay ends says why", { skip }, async () => {
 });
 
 test("a relay has ended when its client is closed, even one that does not want to", { skip }, async () => {
-  const pidFile = join(scratch, "pid");
+  const pidFile = join(daemon.scratch, "pid");
   const deaf = `trap "" TERM; echo $$ >${pidFile}; exec trunkline serve --adapter '${adapter}' | cat; while :; do read line || sleep 1; done`;
   for (const [command, args] of [["sh", ["-c", `echo $$ >${pidFile}; exec trunkline serve --adapter '${adapter}'`]], ["sh", ["-c", deaf]]]) {
     const client = await Client.connect(spawned(command, args, { onStderr: () => {} }));
@@ -152,7 +103,7 @@ test("a session is refused where there is none", { skip }, async () => {
 });
 
 test("entries over WebSocket and Server-Sent Events are the same", { skip }, async () => {
-  const secret = await token();
+  const secret = await daemon.token();
   const client = await Client.connect(typeof WebSocket === "undefined" ? unixSocket(daemon.socket) : webSocket(daemon.http, secret));
   const session = await client.open();
   assert.equal((await session.turn("a b c")).text, "a b c ");
@@ -172,9 +123,9 @@ test("entries over WebSocket and Server-Sent Events are the same", { skip }, asy
 // Entries come by events of the session, or by a stream of them beside it.
 const WAYS = {
   "the socket": async (use) => use(unixSocket(daemon.socket), (session) => session.events()),
-  "a WebSocket": async (use) => use(webSocket(daemon.http, await token()), (session) => session.events()),
+  "a WebSocket": async (use) => use(webSocket(daemon.http, await daemon.token()), (session) => session.events()),
   "Server-Sent Events": async (use) => {
-    const secret = await token("--all-sessions"); // also those of the socket
+    const secret = await daemon.token("--all-sessions"); // also those of the socket
     return use(unixSocket(daemon.socket), (session, signal) => eventsOf(daemon.http, session.id, { token: secret, signal }));
   },
 };
@@ -198,8 +149,8 @@ async function survives(connect, entriesOf) {
   for (let round = 0; round < KILLS; round++) {
     const turns = [session.turn(`one ${round}`), session.turn(`two ${round}`)];
     if (round % 2) await turns[0];
-    await kill();
-    await up();
+    await daemon.kill();
+    await daemon.up();
     for (const { end } of await Promise.all(turns)) assert.ok(["completed", "failed"].includes(end.status), end.status);
   }
   const { text, end } = await session.turn("last words");
