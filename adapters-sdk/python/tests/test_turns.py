@@ -6,6 +6,7 @@ import time
 
 import pytest
 import trunkline
+from trunkline._core import QUEUED_STEERS, QUEUED_TURNS
 from trunkline.testing import Host
 
 
@@ -181,6 +182,27 @@ def test_sessions_that_wait_hold_up_no_other():
             assert session.until("turn.complete")[0]["content"] == "through"
 
 
+def test_after_a_slow_handler_quick_ones_are_soon_run_by_one_thread_again():
+    hold = threading.Event()
+
+    def handler(turn):
+        if turn.text == "slow":
+            hold.wait(20)
+
+    with Host(handler) as host:
+        slow, quick = host.open(), host.open()
+        slow.begin("slow")
+        quick.send("x")  # by another thread
+        runner = host._server._runner
+        assert runner._slow
+        hold.set()
+        slow.until("turn.complete")
+        until = time.monotonic() + 20
+        while runner._slow and time.monotonic() < until:
+            quick.send("x")
+        assert not runner._slow
+
+
 @pytest.mark.parametrize("kind", ["blocking", "async"])
 def test_a_handler_that_blocks_its_thread_delays_no_pong(kind):
     hold = threading.Event()
@@ -244,6 +266,43 @@ def test_steers_are_answered_once():
         messages = session.until("turn.complete")
         results = [(m["message_id"], m["delivered"]) for m in messages if m["type"] == "steer.result"]
         assert results == [("m-1", True), ("m-2", False)]
+
+
+def test_more_inputs_than_may_wait_are_refused_and_each_ends():
+    hold = threading.Event()
+
+    def handler(turn):
+        turn.output("begun")
+        hold.wait(20)
+
+    with Host(handler) as host:
+        session = host.open()
+        turns = [session.begin("x")]
+        session.until("output")
+        turns += [session.begin("x") for _ in range(QUEUED_TURNS + 10)]
+        refused = [session.until("turn.complete")[-1] for _ in range(10)]
+        assert [end["turn_id"] for end in refused] == turns[-10:]
+        assert {end["error"]["category"] for end in refused} == {"busy"}
+        hold.set()
+        assert [session.until("turn.complete")[-1]["turn_id"] for _ in turns[:-10]] == turns[:-10]
+
+
+def test_more_steers_than_may_wait_are_refused():
+    hold = threading.Event()
+
+    def handler(turn):
+        turn.output("begun")
+        hold.wait(20)
+
+    with Host(handler, steerable=True) as host:
+        session = host.open()
+        session.begin("x")
+        session.until("output")
+        for number in range(QUEUED_STEERS + 1):
+            session.write("user.input", mode="steer", message_id=f"m-{number}", content="x")
+        refused = session.until("steer.result")[-1]
+        assert (refused["message_id"], refused["delivered"]) == (f"m-{QUEUED_STEERS}", False)
+        hold.set()
 
 
 def test_what_is_paused_comes_in_order_after_the_pause():

@@ -5,6 +5,7 @@ import json
 import pytest
 from trunkline._fit import TooLong as NoFit
 from trunkline._fit import fit
+from trunkline._fold import fold
 from trunkline._frames import Lines, TooLong
 from trunkline._json import DEEP, encode, parse, text_json
 from trunkline.testing import Host
@@ -122,3 +123,11 @@ def test_what_a_person_decides_by_is_never_cut():
     message = {"type": "permission.request", "session_id": "s", "request_id": "r", "tool": "t", "description": "d"}
     with pytest.raises(NoFit):
         list(fit({**message, "resource": "x" * (1 << 21)}, frozenset({"control"}), 1 << 20))
+
+
+def test_an_id_of_a_message_stays_where_it_belongs_to_what_was_agreed_on():
+    result = {"type": "steer.result", "session_id": "s", "message_id": "m", "delivered": True}
+    assert fold(result, frozenset({"turns"})) == [result]
+    said = {"type": "output", "session_id": "s", "content": "x", "message_id": "m"}
+    assert fold(said, frozenset({"turns"})) == [{"type": "output", "session_id": "s", "content": "x"}]
+    assert fold(said, frozenset({"events"})) == [said]

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashSet,
+    ffi::OsStr,
     fs,
     path::{Path, PathBuf},
 };
@@ -18,9 +19,14 @@ fn functions(folder: &Path, names: &mut HashSet<String>) {
             if !path.ends_with("target") && !path.ends_with("node_modules") {
                 functions(&path, names);
             }
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+        } else {
+            let keyword = match path.extension().and_then(OsStr::to_str) {
+                Some("rs") => "fn ",
+                Some("py") => "def ",
+                _ => continue,
+            };
             let source = fs::read_to_string(&path).expect("a source file");
-            let after = source.split("fn ").skip(1);
+            let after = source.split(keyword).skip(1);
             names.extend(after.filter_map(|rest| Some(rest.split_once(['(', '<'])?.0.to_owned())));
         }
     }

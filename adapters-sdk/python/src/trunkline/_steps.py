@@ -39,6 +39,14 @@ def hook(core: Core, kind: str, job: Any) -> Generator[Call, Any, None]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def next_call(steps: Generator[Call, Any, None], result: Any = None, error: Exception | None = None) -> Call | None:
+    """The next call of a step, after the result or the exception of the one before; None at its end."""
+    try:
+        return steps.throw(error) if error else steps.send(result)
+    except StopIteration:
+        return None
+
+
 def _start(core: Core, options: Message) -> Generator[Call, Any, None]:
     core.handle = Session(core, options)
     try:
@@ -116,7 +124,9 @@ def text_of(core: Core, turn: Running) -> None:
 
 
 def finish(core: Core, turn: Running, error: BaseException | None) -> None:
-    """Ends a turn as its handler has ended. Called under the link's lock."""
+    """Ends a turn as its handler has ended, unless it is over. Called under the link's lock."""
+    if turn.over:
+        return
     end, closes = end_of(core, error)
     core.end_turn(turn, end)
     if closes:

@@ -14,7 +14,7 @@ from . import _probe
 from ._core import Core
 from ._running import Running
 from ._link import Link
-from ._steps import finish, hook, text_of
+from ._steps import finish, hook, next_call, text_of
 from .turn import AsyncTurn
 
 
@@ -136,9 +136,8 @@ class Tasks:
                 job.task = None
                 if isinstance(error, asyncio.CancelledError) and not (job.stopping or job.over):
                     error = RuntimeError("the handler was cancelled")
-                if not job.over:
-                    with link.lock:
-                        finish(core, job, error)
+                with link.lock:
+                    finish(core, job, error)
             while task.cancelling():
                 task.uncancel()
             with link.lock:
@@ -155,19 +154,17 @@ class Tasks:
 
     async def _hook(self, core: Core, kind: str, job: Any) -> None:
         steps = hook(core, kind, job)
-        try:
-            call = next(steps)
-            while True:
-                try:
-                    result = await result_of(call)
-                except asyncio.CancelledError:
-                    call = steps.throw(RuntimeError("the session has ended"))
-                except Exception as error:
-                    call = steps.throw(error)
-                else:
-                    call = steps.send(result)
-        except StopIteration:
-            pass
+        call = next_call(steps)
+        while call:
+            result: Any = None
+            error: Exception | None = None
+            try:
+                result = await result_of(call)
+            except asyncio.CancelledError:
+                error = RuntimeError("the session has ended")
+            except Exception as raised:
+                error = raised
+            call = next_call(steps, result, error)
 
 
 async def result_of(call: Callable[[], Any]) -> Any:

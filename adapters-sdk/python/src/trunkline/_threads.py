@@ -1,7 +1,7 @@
 """Runs blocking handlers.
 
 One thread, the leader, reads and runs handlers itself, for as long as they are quick: nothing is handed over. When one is
-not, another thread reads on, and from then on each busy session has a thread, until handlers are quick again.
+not, another thread reads on, and from then on each busy session has a thread. After a while it is tried again.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from . import _probe
 from ._core import Core
 from ._running import Running
 from ._link import Link
-from ._steps import finish, hook, text_of
+from ._steps import finish, hook, next_call, text_of
 from .turn import Turn
 
 MOST = 512  # threads; sessions beyond wait
 KEPT = 10.0  # seconds that a thread waits for work
-TICK = 0.004
-QUICK = 0.001
-AGAIN = 256  # quick turns in a row, after which they are run by the leader again
+TICK = 0.004  # seconds; a handler that takes one to two of them is not quick
+FIRST_PAUSE, LAST_PAUSE = 0.25, 16.0  # seconds until handlers are tried as quick ones again, doubling
+PROVEN = 1.0  # seconds of quick handlers, after which the pause is the first one again
 
 
 class Threads:
@@ -34,13 +34,14 @@ class Threads:
         self.link: Link
         self._fd = -1
         self._ready: deque[tuple[Core, object]] = deque()
-        self._leader: object | None = None
+        self._leader: threading.Thread | None = None
         self._reads = False
         self._feeding = False
         self._inside = False  # the leader is in a handler, the ticket-th one
         self._ticket = 0
         self._slow = False
-        self._quick = 0
+        self._since = self._again = 0.0  # when handlers were quick, and when they are tried again
+        self._pause = FIRST_PAUSE
         self._threads = self._parked = 0
         self._resting = True
         self._rouse = threading.Event()
@@ -122,6 +123,8 @@ class Threads:
 
     def _lead(self, me: threading.Thread) -> None:
         while True:
+            if self._slow and time.monotonic() >= self._again:
+                self._slow, self._since = False, time.monotonic()
             while self._ready and not self._slow:
                 if not self._run_one(me):
                     return
@@ -163,18 +166,12 @@ class Threads:
             kind, job = step
             if kind == "turn":
                 error = None
-                began = time.perf_counter()
                 try:
                     self._turn(core, job)
                 except BaseException as raised:
                     error = raised
-                took = time.perf_counter() - began
                 with link.lock:
-                    if not job.over:
-                        finish(core, job, error)
-                    self._quick = self._quick + 1 if took < QUICK else 0
-                    if self._quick > AGAIN:
-                        self._slow = False
+                    finish(core, job, error)
                     step = core.next(worker)
                     self._ticket += 1
             else:
@@ -200,33 +197,67 @@ class Threads:
 
     def _hook(self, core: Core, kind: str, job: Any) -> None:
         steps = hook(core, kind, job)
-        try:
-            call = next(steps)
-            while True:
-                try:
-                    result = call()
-                except Exception as error:
-                    call = steps.throw(error)
-                else:
-                    call = steps.send(result)
-        except StopIteration:
-            pass
+        call = next_call(steps)
+        while call:
+            result: Any = None
+            error: Exception | None = None
+            try:
+                result = call()
+            except Exception as raised:
+                error = raised
+            call = next_call(steps, result, error)
 
     def _watch(self) -> None:
         """Notices a leader that has been in one handler for a tick."""
-        seen, quiet = -1, 0
+        seen, used, quiet = -1, 0, 0
         while not self._ended:
             if self._resting:
                 self._rouse.wait()
                 self._rouse.clear()
             time.sleep(TICK)
+            leader, ticket = self._leader, self._ticket
+            if not self._inside:
+                ticket = -1
+            elif ticket != seen:
+                used = _used(leader)
+            elif _wants_processor(leader, used):
+                continue
             with self.link.lock:
                 if self._inside and self._ticket == seen:
-                    self._slow, self._quick = True, 0
-                    self._hand_over()
-                    for _ in self._ready:
-                        self._recruit()
-                seen = self._ticket if self._inside else -1
+                    self._slow_down()
+                seen = ticket
                 quiet = 0 if self._inside else quiet + 1
                 if quiet > 50:
                     quiet, self._resting = 0, True
+
+    def _slow_down(self) -> None:
+        now = time.monotonic()
+        self._pause = FIRST_PAUSE if now - self._since > PROVEN else min(self._pause * 2, LAST_PAUSE)
+        self._slow, self._again = True, now + self._pause
+        self._hand_over()
+        for _ in self._ready:
+            self._recruit()
+
+
+def _used(thread: threading.Thread | None) -> int:
+    """The processor time of a thread, in nanoseconds; 0 where the system does not tell."""
+    return int((_told(thread, "schedstat") or b"0").split()[0])
+
+
+def _wants_processor(thread: threading.Thread | None, used: int) -> bool:
+    """Whether a thread could go on, and other programs have the processors: it is not what is slow."""
+    state = _told(thread, "stat").rpartition(b") ")[2][:1]
+    return state == b"R" and _used(thread) - used < TICK * 1e9
+
+
+def _told(thread: threading.Thread | None, what: str) -> bytes:
+    try:
+        file = os.open(f"/proc/self/task/{thread.native_id if thread else 0}/{what}", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        return os.read(file, 1024)  # without the interpreter's lock: who waits for that alone could go on
+    except OSError:
+        return b""
+    finally:
+        os.close(file)
