@@ -38,11 +38,6 @@ abstract class Adapter {
     /** Comes before the first turn of a session. Its exception fails every turn of the session. */
     void start(Session session) throws Exception { }
 
-    /** Changes a live session, and returns the values that are in force now. */
-    Map<String, Object> update(Session session, Map<String, Object> changed) {
-        return Map.of();
-    }
-
     /** Called once when a session has been closed and its last turn has returned. */
     void close(Session session) { }
 
@@ -53,7 +48,7 @@ abstract class Adapter {
     String version = "0";
     /** Whether `start` goes on with `session.resume` where that is not null. */
     boolean resumes;
-    /** The options of a session that `turn` obeys; read them in `session.options`. */
+    /** The options of a session that `turn` obeys; read them by `session.option` in each turn, since some may change. */
     List<String> honours = List.of();
 
     /** The longest line that is read, in bytes; a longer one is skipped. */
@@ -68,12 +63,19 @@ abstract class Adapter {
     private static final long GRACE = 2000;
     /** Unknown fields may nest deeply, and reading them recurses. */
     private static final long STACK = 64 << 20;
-    /** Where messages beyond the core belong. */
+    /** The options that may change. */
+    private static final List<String> CHANGING =
+        List.of("model", "reasoning_effort", "mode", "permission_mode", "allowed_tools", "denied_tools");
+    /** Where messages beyond the core belong, and members of a turn's end and of what is known of a session. */
     private static final Map<String, String> EXTENSION = new HashMap<>();
 
     static {
         for (String kind : "thinking message tool.start tool.update tool.end plan progress log error custom".split(" "))
             EXTENSION.put(kind, "events");
+        for (String name : "native_session_id session_params clear_session context display_id".split(" "))
+            EXTENSION.put(name, "resume");
+        for (String name : "models modes commands".split(" ")) EXTENSION.put(name, "options");
+        for (String name : CHANGING) EXTENSION.put(name, "options");
         for (String kind : "usage context.usage compaction rate_limit".split(" ")) EXTENSION.put(kind, "usage");
     }
 
@@ -97,11 +99,11 @@ abstract class Adapter {
     /** A conversation. What is private belongs to who holds its lock. */
     final class Session {
         final String id;
-        final Map<String, Object> options;
         /** What to go on with: `native_session_id`, `params`; null begins anew. */
         final Map<?, ?> resume;
         /** Yours. */
         volatile Object state;
+        private final Map<String, Object> options;
         private final List<String> agreed = new ArrayList<>();
         private final Deque<Turn> queue = new ArrayDeque<>();
         private final Object starting = new Object();
@@ -139,9 +141,32 @@ abstract class Adapter {
             return agreed.contains(extension);
         }
 
-        /** Tells what is known of the session by now, such as native_session_id, context or model. */
+        /** An option of the session as it is now; null: it was not set. */
+        synchronized Object option(String name) {
+            return options.get(name);
+        }
+
+        /** Tells what is known of the session by now, such as native_session_id, context, or the model where none was asked for. */
         synchronized void info(Map<String, Object> fields) {
-            if (!agreed.isEmpty()) write(null, "session.info", fields);
+            Map<String, Object> told = new LinkedHashMap<>(fields);
+            for (String name : CHANGING) if (told.containsKey(name)) options.put(name, told.get(name));
+            told.keySet().removeIf(name -> EXTENSION.containsKey(name) && !has(EXTENSION.get(name)));
+            if (!agreed.isEmpty() && !told.isEmpty()) write(null, "session.info", told);
+        }
+
+        /** Changes options; what is in force now. */
+        private Map<String, Object> update(Map<String, Object> message) {
+            Map<String, Object> now = Json.object();
+            for (String name : CHANGING) {
+                if (!honours.contains(name)) continue;
+                Object value = message.get(name);
+                boolean fits = name.endsWith("_tools")
+                    ? value instanceof List<?> list && list.stream().allMatch(String.class::isInstance)
+                    : value instanceof String;
+                if (fits) options.put(name, value);
+                if (options.get(name) != null) now.put(name, options.get(name));
+            }
+            return now;
         }
 
         /** Writes one line; the caller holds the session. */
@@ -182,7 +207,7 @@ abstract class Adapter {
                 }
                 case "stop" -> stop(text(message, "turn_id"), text(message, "reason"));
                 case "session.update" -> {
-                    if (has("options")) write(null, "session.info", update(this, message));
+                    if (has("options")) write(null, "session.info", update(message));
                 }
                 case "session.close" -> {
                     closed = true;
@@ -410,9 +435,11 @@ abstract class Adapter {
             Map<String, Object> fields = Json.object();
             String message = failure == null ? null
                 : cut(failure.getMessage() == null ? failure.toString() : failure.getMessage());
+            end.forEach((name, value) -> {
+                String belongs = name.equals("model") ? "turns" : EXTENSION.getOrDefault(name, "turns");
+                if (session.has(belongs)) fields.put(name, value);
+            });
             if (session.has("turns")) {
-                fields.putAll(end);
-                if (!session.has("resume")) fields.keySet().removeAll(List.of("native_session_id", "session_params"));
                 fields.put("status", stopped ? "stopped" : failure == null ? "completed" : "failed");
                 if (stopped && reason != null) fields.put("stop_reason", reason);
                 if (!stopped && failure != null)
@@ -448,11 +475,20 @@ abstract class Adapter {
     private void take(byte[] line) {
         Map<String, Object> message = Json.read(line);
         String id = message == null ? null : text(message, "session_id");
+        if (message != null && "".equals(message.get("session_id"))) answer(message);
         if (id == null || !fits(id)) return; // noise
         boolean closes = "session.close".equals(message.get("type"));
         Session session = closes ? sessions.remove(id) : sessions.get(id);
         if (session != null) session.take(message);
         else if ("session.start".equals(message.get("type"))) sessions.put(id, new Session(id, message));
+    }
+
+    /** Answers a question about the pipe, not about a session. */
+    private void answer(Map<String, Object> message) {
+        String request = text(message, "request_id");
+        if (resumes && "sessions.list".equals(message.get("type")) && request != null && fits(request))
+            outbox.push(Json.line(Json.object("type", "sessions.list.result", "session_id", "", "request_id", request,
+                "error", "this adapter keeps no list of its sessions")));
     }
 
     /** Reads stdin to its end. LF alone ends a line, and a line is decoded when it is whole. */

@@ -40,15 +40,14 @@ type Adapter struct {
 	Turn func(ctx context.Context, t *Turn) error
 	// Start comes before the first turn of a session. Its error fails every turn of the session.
 	Start func(s *Session) error
-	// Update changes a live session, and returns the values that are in force now.
-	Update func(s *Session, changed Fields) Fields
 	// Close is called once when a session has been closed and its last turn has returned.
 	Close func(s *Session)
 	// Heard sees each message of a session before it is taken. It must be quick.
 	Heard func(s *Session, message Fields)
 	// Resumes says that Start goes on with Session.Resume where that is not nil.
 	Resumes bool
-	// Honours names the options of a session that the handler obeys; read them by Session.Option.
+	// Honours names the options of a session that the handler obeys; read them by Session.Option in each turn, since some may
+	// change.
 	Honours []string
 }
 
@@ -61,10 +60,16 @@ const (
 	grace     = 2 * time.Second
 )
 
-// extension says where messages beyond the core belong.
+// extension says where messages beyond the core belong, and members of a turn's end and of what is known of a session.
 var extension = map[string]string{"thinking": "events", "message": "events", "tool.start": "events", "tool.update": "events",
 	"tool.end": "events", "plan": "events", "progress": "events", "log": "events", "error": "events", "custom": "events",
-	"usage": "usage", "context.usage": "usage", "compaction": "usage", "rate_limit": "usage"}
+	"usage": "usage", "context.usage": "usage", "compaction": "usage", "rate_limit": "usage",
+	"native_session_id": "resume", "session_params": "resume", "clear_session": "resume", "context": "resume", "display_id": "resume",
+	"model": "options", "reasoning_effort": "options", "mode": "options", "permission_mode": "options", "allowed_tools": "options",
+	"denied_tools": "options", "models": "options", "modes": "options", "commands": "options"}
+
+// changing are the options that may change.
+var changing = []string{"model", "reasoning_effort", "mode", "permission_mode", "allowed_tools", "denied_tools"}
 
 var names atomic.Int64 // for ids of requests and tool calls
 
@@ -128,15 +133,28 @@ func Get(m Fields, name string, into any) bool {
 
 func text(m Fields, name string) string { s, _ := m[name].(string); return s }
 
-// Option reads an option of the session; false: it was not set.
-func (s *Session) Option(name string, into any) bool { return Get(s.options, name, into) }
+// Option reads an option of the session as it is now; false: it was not set.
+func (s *Session) Option(name string, into any) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Get(s.options, name, into)
+}
 
-// Info tells what is known of the session by now, such as native_session_id, context or model.
+// Info tells what is known of the session by now, such as native_session_id, context, or the model where none was asked for.
 func (s *Session) Info(m Fields) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.agreed) > 0 {
-		s.write(nil, "session.info", m)
+	told := Fields{}
+	for name, value := range m {
+		if slices.Contains(changing, name) {
+			s.options[name] = value
+		}
+		if extension[name] == "" || s.has(extension[name]) {
+			told[name] = value
+		}
+	}
+	if len(s.agreed) > 0 && len(told) > 0 {
+		s.write(nil, "session.info", told)
 	}
 }
 
@@ -283,13 +301,12 @@ func (t *Turn) complete(err error) {
 	for id := range t.tools {
 		s.write(t, "tool.end", Fields{"tool_call_id": id, "is_error": true})
 	}
-	if s.has("turns") {
-		for name, value := range t.end {
-			if !s.has("resume") && (name == "native_session_id" || name == "session_params") {
-				continue
-			}
+	for name, value := range t.end {
+		if belongs := extension[name]; s.has(belongs) || (belongs == "" || name == "model") && s.has("turns") {
 			m[name] = value
 		}
+	}
+	if s.has("turns") {
 		m["status"] = "completed"
 	}
 	switch failure := (Failure{"other", ""}); {
@@ -371,7 +388,7 @@ func begun(a *Adapter, out *outbox, id string, m Fields) *Session {
 		offer = nil
 	}
 	ours := map[string]bool{"turns": true, "events": true, "usage": true, "resume": a.Resumes,
-		"options": len(a.Honours) > 0 || a.Update != nil}
+		"options": len(a.Honours) > 0}
 	for _, name := range offer {
 		if ours[name] && !s.has(name) {
 			s.agreed = append(s.agreed, name)
@@ -428,11 +445,7 @@ func (s *Session) take(m Fields) {
 	case kind == "stop":
 		s.stop(text(m, "turn_id"), text(m, "reason"))
 	case kind == "session.update" && s.has("options"):
-		now := Fields{}
-		if s.adapter.Update != nil {
-			now = s.adapter.Update(s, m)
-		}
-		s.write(nil, "session.info", now)
+		s.write(nil, "session.info", s.update(m))
 	case kind == "session.close":
 		s.closed = true
 		s.out.count(-len(s.queue))
@@ -442,6 +455,25 @@ func (s *Session) take(m Fields) {
 		}
 		s.leave()
 	}
+}
+
+// update changes options, and is what is in force now.
+func (s *Session) update(m Fields) Fields {
+	now := Fields{}
+	for _, name := range changing {
+		if !slices.Contains(s.adapter.Honours, name) {
+			continue
+		}
+		var one string
+		var many []string
+		if isList := name == "allowed_tools" || name == "denied_tools"; !isList && Get(m, name, &one) || isList && Get(m, name, &many) {
+			s.options[name] = m[name]
+		}
+		if s.options[name] != nil {
+			now[name] = s.options[name]
+		}
+	}
+	return now
 }
 
 func (s *Session) input(content string, m Fields) {
@@ -618,6 +650,10 @@ func Serve(a Adapter) {
 				s.(*Session).take(m)
 			} else if m["type"] == "session.start" && id != "" && len(id) <= 256 {
 				sessions.Store(id, begun(&a, out, id, m))
+			} else if request := text(m, "request_id"); a.Resumes && m["type"] == "sessions.list" && request != "" && id == "" {
+				answer, _ := json.Marshal(Fields{"type": "sessions.list.result", "session_id": "", "request_id": request,
+					"error": "this adapter keeps no list of its sessions"})
+				out.push(append(answer, '\n'))
 			}
 		}
 		ended <- struct{}{}
