@@ -153,11 +153,12 @@ fn adapter(language: Language, sources: &Sources<'_>) -> Vec<File> {
         Language::Go => vec![
             file("go.mod", include_str!("../templates/go/go.mod.template")),
             file("main.go", include_str!("../templates/go/main.go")),
+            file("trunkline/trunkline.go", include_str!("../templates/go/trunkline.go")),
             file("probe.go", include_str!("../templates/go/probe.go")),
         ],
         Language::Java => vec![
+            file("Main.java", include_str!("../templates/java/Main.java")),
             file("Adapter.java", include_str!("../templates/java/Adapter.java")),
-            file("Json.java", include_str!("../templates/java/Json.java")),
             file("Probe.java", include_str!("../templates/java/Probe.java")),
         ],
         Language::Rust => {
@@ -192,9 +193,9 @@ fn commands(language: Language) -> (Option<&'static str>, &'static str) {
         ),
         Language::Go => (Some(r#"["go", "build", "-o", "adapter", "."]"#), r#"["./adapter"]"#),
         Language::Java => (
-            Some(r#"["javac", "-d", "classes", "Adapter.java", "Json.java", "Probe.java"]"#),
+            Some(r#"["javac", "-d", "classes", "Main.java", "Adapter.java", "Probe.java"]"#),
             // For a program that mostly waits: it starts sooner, and takes less memory.
-            r#"["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", "classes", "Adapter"]"#,
+            r#"["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", "classes", "Main"]"#,
         ),
         Language::Rust => (
             // The folder is named, since CARGO_TARGET_DIR and a configuration of cargo may name another one.

@@ -1,0 +1,1 @@
+../../../examples/go/trunkline/trunkline.go
