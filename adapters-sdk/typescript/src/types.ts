@@ -1267,6 +1267,8 @@ export interface ListedSession {
   cwd?: string;
   /** How many entries it has. */
   entries?: number;
+  /** How many of its requests wait for an answer: permissions and questions. */
+  open_requests?: number;
   /** How many of its turns have no end. */
   open_turns?: number;
   /** What it does. */

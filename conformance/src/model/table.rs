@@ -256,6 +256,7 @@ pub(super) const LISTED_SESSIONS: Kind = List(&[
     optional("entries", Uint),
     optional("bytes", Uint),
     optional("open_turns", Uint),
+    optional("open_requests", Uint),
 ]);
 
 pub(super) const PER_MODEL: Kind = Map(&Object(&[

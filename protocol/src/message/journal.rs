@@ -127,6 +127,8 @@ objects! {
         pub bytes: Option<u64>,
         /// How many of its turns have no end.
         pub open_turns: Option<u64>,
+        /// How many of its requests wait for an answer: permissions and questions.
+        pub open_requests: Option<u64>,
     }
 
     /// Entries that this hub does not get ([journal.7]). No entry itself.

@@ -4,12 +4,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use trunkline_protocol::SessionState;
 
+use crate::open::Open;
+
 /// What a session does. The rest of what a list says stands in the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Activity {
     pub(crate) state: SessionState,
     pub(crate) title: Option<String>,
     pub(crate) open_turns: usize,
+    pub(crate) open_requests: usize,
 }
 
 /// Where the task of a session says so. Clones are the same.
@@ -18,7 +21,8 @@ pub(crate) struct Shown(Arc<Mutex<Activity>>);
 
 impl Shown {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Mutex::new(Activity { state: SessionState::Detached, title: None, open_turns: 0 })))
+        let none = Activity { state: SessionState::Detached, title: None, open_turns: 0, open_requests: 0 };
+        Self(Arc::new(Mutex::new(none)))
     }
 
     fn lock(&self) -> MutexGuard<'_, Activity> {
@@ -34,9 +38,10 @@ impl Shown {
     }
 
     /// Says what the session does now. Allocates only where the title has changed.
-    pub(crate) fn set(&self, state: SessionState, title: Option<&str>, open_turns: usize) {
+    pub(crate) fn set(&self, state: SessionState, title: Option<&str>, open: &Open) {
         let mut shown = self.lock();
-        (shown.state, shown.open_turns) = (state, open_turns);
+        shown.state = state;
+        (shown.open_turns, shown.open_requests) = (open.turns.len(), open.requests.len());
         if shown.title.as_deref() != title {
             shown.title = title.map(str::to_owned);
         }

@@ -209,6 +209,7 @@ impl<'a> Wanted<'a> {
                     state: if facts.is_closed { SessionState::Closed } else { SessionState::Detached },
                     title: facts.title.take(),
                     open_turns: facts.open.turns.len(),
+                    open_requests: facts.open.requests.len(),
                 }
             }
         };
@@ -232,6 +233,7 @@ impl<'a> Wanted<'a> {
             entries: Some(listed.known.last),
             bytes: Some(listed.known.bytes),
             open_turns: Some(activity.open_turns as u64),
+            open_requests: Some(activity.open_requests as u64),
         }))
     }
 }

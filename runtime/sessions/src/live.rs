@@ -304,7 +304,7 @@ impl Live {
     }
 
     fn show(&self) {
-        self.shown.set(self.state(), self.facts.title.as_deref(), self.facts.open.turns.len());
+        self.shown.set(self.state(), self.facts.title.as_deref(), &self.facts.open);
     }
 
     /// Serves the session until it may leave the memory, or the host ends. Boxed: a task has room for all that it awaits,

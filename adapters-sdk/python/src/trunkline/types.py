@@ -965,6 +965,7 @@ class ListedSession(TypedDict):
     created: NotRequired[str]
     cwd: NotRequired[str]
     entries: NotRequired[int]
+    open_requests: NotRequired[int]
     open_turns: NotRequired[int]
     state: NotRequired[SessionState]
     title: NotRequired[str]

@@ -150,12 +150,15 @@ export const flows = {
       await page.getByText("rm -r /srv/app/logs").first().waitFor();
       await page.waitForFunction(() => document.title.startsWith("(1)"));
       assert.equal(await page.evaluate(() => document.activeElement.closest(".waiting")), null, "nothing is chosen beforehand");
+      const listed = other.page.locator('.list a[aria-current="page"] .state');
+      await listed.getByText("needs an answer").waitFor();
       await other.page.locator(".waiting").waitFor();
       await other.page.getByRole("button", { name: "More" }).click();
       await other.page.getByPlaceholder(/With a denial/).fill("keep them");
       await other.page.getByRole("button", { name: "Deny", exact: true }).click();
       await page.getByText(/denied: Deny by you at/).waitFor();
       await page.getByText("I left them alone. keep them").waitFor();
+      await listed.getByText("needs an answer").waitFor({ state: "detached" });
       assert.equal(await page.locator(".waiting").count(), 0);
       await send(page, "ask");
       await page.locator(".waiting").waitFor();

@@ -35,7 +35,7 @@ export class Session {
   listed() {
     return {
       session_id: this.id, agent_id: this.agent, title: this.title, state: this.state, cwd: this.cwd, created: this.created,
-      active: this.active, entries: this.entries.length, bytes: this.bytes, open_turns: this.queue.length + (this.running ? 1 : 0),
+      active: this.active, entries: this.entries.length, bytes: this.bytes, open_turns: this.queue.length + (this.running ? 1 : 0), open_requests: this.requests.size,
     };
   }
 

@@ -57,7 +57,11 @@ async fn a_hub_finds_sessions_by_what_they_do_and_what_they_are_called() {
         open_more(&mut world.hub, &mut adapter, id).await;
     }
     world.hub.input("busy", "work", "hello").await;
-    adapter.turn().await;
+    let turn = adapter.turn().await;
+    let request = json!({"type": "permission.request", "session_id": "busy", "turn_id": turn,
+        "request_id": "r", "tool": "T", "description": "d"});
+    adapter.say(request).await;
+    entries_until(&mut world.hub, "permission.request").await;
     world.hub.say(json!({"type": "session.close", "session_id": "shut"})).await;
     adapter.expect("session.close").await;
 
@@ -90,7 +94,16 @@ async fn a_hub_finds_sessions_by_what_they_do_and_what_they_are_called() {
     assert!(old["entries"].as_u64() > Some(2) && old["bytes"].as_u64() > Some(100), "{old}");
     assert!(old["created"].is_string() && old["active"].is_string(), "{old}");
     let busy = &answer(hub, json!({"id": "busy"})).await["sessions"][0];
-    assert_eq!((&busy["title"], &busy["open_turns"]), (&json!("hello"), &json!(1)));
+    assert_eq!(
+        (&busy["title"], &busy["open_turns"], &busy["open_requests"]),
+        (&json!("hello"), &json!(1), &json!(1))
+    );
+    let approved =
+        json!({"type": "permission.response", "session_id": "busy", "request_id": "r", "approved": true});
+    hub.say(approved).await;
+    hub.until("request.decided").await;
+    let busy = &answer(hub, json!({"id": "busy"})).await["sessions"][0];
+    assert_eq!((&busy["open_turns"], &busy["open_requests"]), (&json!(1), &json!(0)));
     world.kill().await;
 }
 

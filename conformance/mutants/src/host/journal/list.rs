@@ -66,7 +66,7 @@ fn row(session: &Session) -> (String, &Session, Value) {
     let bytes: usize = session.lines.iter().map(Vec::len).sum();
     let mut row = json!({
         "session_id":session.id,"agent_id":"first","state":session.state(),"created":created,"active":active,
-        "entries":session.last(),"bytes":bytes,"open_turns":session.turns.len()
+        "entries":session.last(),"bytes":bytes,"open_turns":session.turns.len(),"open_requests":session.requests.len()
     });
     if let Some(cwd) = session.start.get("cwd") {
         row["cwd"] = cwd.clone();

@@ -106,7 +106,7 @@ pub(super) async fn list(read: &Reading, filter: Filter) -> Done {
         list.add_row([
             one.session_id,
             one.agent_id,
-            one.state.map_or("-", SessionState::as_str).to_owned(),
+            doing(one.state, one.open_requests.unwrap_or(0)),
             one.active.as_deref().map_or_else(none, ago),
             one.entries.map_or_else(none, |entries| entries.to_string()),
             conversation::shown(one.title.as_deref().unwrap_or("-")),
@@ -137,12 +137,19 @@ pub(super) async fn show(read: &Reading, id: &str) -> Done {
         ("created", one.created.unwrap_or_else(none)),
         ("active", one.active.map_or_else(none, |active| format!("{active} ({})", ago(&active)))),
         ("entries", one.entries.map_or_else(none, |entries| entries.to_string())),
+        ("requests", one.open_requests.map_or_else(none, |requests| format!("{requests} without an answer"))),
         ("bytes", one.bytes.map_or_else(none, |bytes| bytes.to_string())),
     ] {
         list.add_row([name.to_owned(), value]);
     }
     out.write_all(table::lines(&list).as_bytes())?;
     Ok(exit::OK)
+}
+
+/// What a session does, and whether it waits for an answer.
+fn doing(state: Option<SessionState>, requests: u64) -> String {
+    let state = state.map_or("-", SessionState::as_str);
+    if requests > 0 { format!("{state}, asks") } else { state.to_owned() }
 }
 
 fn words(state: SessionState) -> &'static str {

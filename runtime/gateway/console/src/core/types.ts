@@ -24,6 +24,7 @@ export interface ListedSession {
   entries: number;
   bytes: number;
   openTurns: number;
+  openRequests: number;
 }
 
 export interface Me {
@@ -60,5 +61,6 @@ export function listed(value: unknown): ListedSession {
     entries: num(it.entries) ?? 0,
     bytes: num(it.bytes) ?? 0,
     openTurns: num(it.open_turns) ?? 0,
+    openRequests: num(it.open_requests) ?? 0,
   };
 }

@@ -89,7 +89,7 @@ export function Sessions({ current, create }: { current: string; create: () => v
                 {ago(each.active, now)}
               </time>
               <span class="under">
-                <State state={each.state} quiet={each.state === "idle"} />
+                <State state={each.openRequests > 0 ? "asks" : each.state} quiet={each.state === "idle"} />
                 <span class="agent">{visible(each.agent)}</span>
                 {each.cwd !== "" && <span class="path">{visible(tail(each.cwd))}</span>}
               </span>
