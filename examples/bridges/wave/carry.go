@@ -40,7 +40,10 @@ func (r *Runner) start(cfg AdapterRunConfig) (start fields, asked []string, err 
 		}
 		skills = append(skills, skill.SourcePath)
 	}
-	start = fields{"cwd": cfg.WorkspacePath}
+	start = fields{}
+	if !r.InWorkspace {
+		start["cwd"] = cfg.WorkspacePath
+	}
 	for name, value := range (fields{"model": cfg.Model, "system_prompt": cfg.SystemPrompt, "temperature": cfg.Temperature,
 		"allowed_tools": cfg.AllowedTools, "denied_tools": cfg.DenyTools, "allowed_domains": cfg.AllowedDomains,
 		"env": env, "skills": skills}) {

@@ -26,8 +26,9 @@ type pipe struct {
 	words   lastWords
 }
 
-func open(command []string) (*pipe, error) {
+func open(command []string, folder string) (*pipe, error) {
 	p := &pipe{process: exec.Command(command[0], command[1:]...), lines: make(chan message), gone: make(chan struct{})}
+	p.process.Dir = folder
 	p.process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.process.Stderr = &p.words
 	stdin, err := p.process.StdinPipe()

@@ -17,6 +17,9 @@ type Runner struct {
 	Command []string
 	// Agents are the ids of agents by Wave's names of adapters. A name that is not here is an id itself.
 	Agents map[string]string
+	// InWorkspace starts the host in the workspace, for agents that do not know `cwd`: paths in Command are absolute then, and the
+	// agents' configuration has no `work_dir`.
+	InWorkspace bool
 	// Sandboxed says that the agents have a `sandbox` in their configuration.
 	Sandboxed bool
 	// Grace is how long a turn may take to stop; unset: 3 s. Then its session is closed, and its processes end.
@@ -47,7 +50,8 @@ func (r *Runner) Run(ctx context.Context, cfg AdapterRunConfig) (*AdapterResult,
 	if len(command) == 0 {
 		command = Serve()
 	}
-	host, err := open(command)
+	folder := map[bool]string{true: cfg.WorkspacePath}[r.InWorkspace]
+	host, err := open(command, folder)
 	if err != nil {
 		return nil, fmt.Errorf("the host could not be started: %w", err)
 	}

@@ -24,10 +24,7 @@ var options = strings.Fields("cwd model temperature system_prompt allowed_tools 
 // TestMain is the agent as well, so that the host below each test starts a real process.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "agent" {
-		honours := options
-		if os.Args[2] == "plain" {
-			honours = []string{"cwd"}
-		}
+		honours := map[string][]string{"full": options, "plain": {"cwd"}}[os.Args[2]]
 		trunkline.Serve(trunkline.Adapter{Name: "fixture", Turn: answer, Honours: honours})
 	}
 	os.Exit(m.Run())
@@ -73,6 +70,10 @@ func answer(ctx context.Context, t *trunkline.Turn) error {
 	case "fail":
 		category, words, _ := strings.Cut(rest, " ")
 		return trunkline.Failure{Category: category, Message: words}
+	case "where":
+		folder, err := os.Getwd()
+		t.Output(folder)
+		return err
 	case "die":
 		fmt.Fprintln(os.Stderr, "last words")
 		os.Exit(3)
@@ -204,6 +205,13 @@ func TestWhatIsNotCarriedIsRefusedOrLogged(t *testing.T) {
 	result := b.run("hello")
 	equal(t, []any{result.FailureReason, result.ExitCode, stdout(t, result)}, []any{"general_error", 1, ""})
 	equal(t, b.said("does not enforce denied_tools"), true)
+}
+
+func TestAnAgentThatKnowsNoFolderWorksInTheWorkspaceAllTheSame(t *testing.T) {
+	b := on(t, "none")
+	equal(t, b.run("where").Subtype, "error_protocol") // the host refuses to run it elsewhere
+	b.InWorkspace = true
+	equal(t, b.run("where").ResultContent, b.config.WorkspacePath)
 }
 
 func TestPermissionsAreAnsweredByTheListsAndDeniedElse(t *testing.T) {
