@@ -3,7 +3,7 @@
 use std::{
     fs, io,
     io::Write as _,
-    os::unix::fs::OpenOptionsExt as _,
+    os::unix::{ffi::OsStrExt as _, fs::OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -12,7 +12,7 @@ use crate::clauses::Side;
 /// A language that there is a skeleton in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Language {
-    /// Python 3.10, its standard library alone.
+    /// Python 3.10, its standard library alone; 3.11 and the package where its folder is named.
     Python,
     /// Node 20 alone.
     Node,
@@ -51,8 +51,8 @@ pub(crate) struct Skeleton {
 pub(crate) struct Sources<'a> {
     /// What CI uses to run the suite.
     pub action: &'a str,
-    /// Where cargo finds the SDK, as in a dependency: `path = "…"`.
-    pub sdk: &'a str,
+    /// The folder `adapters-sdk` of a checkout, absolute.
+    pub sdk: Option<&'a Path>,
     /// The name of the package, where the language has packages with names.
     pub name: &'a str,
 }
@@ -112,7 +112,7 @@ pub(crate) fn skeleton(side: Side, language: Language, sources: &Sources<'_>) ->
     let (mut files, class, config) = match side {
         Side::Adapter => {
             let class = if language == Language::Shell { "core" } else { "robust" };
-            (adapter(language, sources), class, adapter_config(language, class, sources.name))
+            (adapter(language, sources), class, adapter_config(language, class, sources))
         }
         Side::Host => (host(language)?, "core", host_config(language)),
     };
@@ -136,10 +136,20 @@ fn program(path: &'static str, text: &str) -> File {
 /// The program of an adapter, with the probe where it is a file of its own.
 fn adapter(language: Language, sources: &Sources<'_>) -> Vec<File> {
     match language {
-        Language::Python => vec![
-            program("adapter.py", include_str!("../templates/python/adapter.py")),
-            file("probe.py", include_str!("../templates/python/probe.py")),
-        ],
+        Language::Python => match sources.sdk {
+            Some(sdk) => {
+                let required = include_str!("../templates/python-package/requirements.txt");
+                vec![
+                    program("adapter.py", include_str!("../templates/python-package/adapter.py")),
+                    file("test_adapter.py", include_str!("../templates/python-package/test_adapter.py")),
+                    file("requirements.txt", &required.replace("@SDK@", &file_url(&sdk.join("python")))),
+                ]
+            }
+            None => vec![
+                program("adapter.py", include_str!("../templates/python/adapter.py")),
+                file("probe.py", include_str!("../templates/python/probe.py")),
+            ],
+        },
         Language::Node => vec![
             program("adapter.js", include_str!("../templates/node/adapter.js")),
             file("probe.js", include_str!("../templates/node/probe.js")),
@@ -163,7 +173,7 @@ fn adapter(language: Language, sources: &Sources<'_>) -> Vec<File> {
         ],
         Language::Rust => {
             let manifest = include_str!("../templates/rust/Cargo.toml.template")
-                .replace("@SDK@", sources.sdk)
+                .replace("@SDK@", &cargo_source(sources.sdk))
                 .replace("@NAME@", sources.name);
             vec![
                 file("Cargo.toml", &manifest),
@@ -172,6 +182,24 @@ fn adapter(language: Language, sources: &Sources<'_>) -> Vec<File> {
         }
         Language::Shell => vec![program("adapter.sh", include_str!("../templates/shell/adapter.sh"))],
     }
+}
+
+/// Where cargo finds the SDK, as in a dependency.
+fn cargo_source(sdk: Option<&Path>) -> String {
+    match sdk {
+        Some(folder) => format!("path = {}", toml::Value::from(folder.display().to_string())),
+        None => r#"git = "https://github.com/OWNER/trunkline""#.to_owned(),
+    }
+}
+
+/// A folder as pip reads it in a list of requirements.
+fn file_url(folder: &Path) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
+    let written = |byte: &u8| match plain(*byte) {
+        true => char::from(*byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    format!("file://{}", folder.as_os_str().as_bytes().iter().map(written).collect::<String>())
 }
 
 fn host(language: Language) -> Result<Vec<File>, InitError> {
@@ -183,8 +211,14 @@ fn host(language: Language) -> Result<Vec<File>, InitError> {
 }
 
 /// What builds an adapter and what starts it, as they stand in `conform.toml`.
-fn commands(language: Language) -> (Option<&'static str>, &'static str) {
+fn commands(language: Language, has_sdk: bool) -> (Option<&'static str>, &'static str) {
     match language {
+        Language::Python if has_sdk => (
+            Some(
+                r#"["sh", "-c", "python3 -m venv .venv && .venv/bin/python -m pip install --quiet --requirement requirements.txt"]"#,
+            ),
+            r#"[".venv/bin/python", "adapter.py"]"#,
+        ),
         Language::Python => (None, r#"["python3", "adapter.py"]"#),
         Language::Node => (None, r#"["node", "adapter.js"]"#),
         Language::TypeScript => (
@@ -206,8 +240,8 @@ fn commands(language: Language) -> (Option<&'static str>, &'static str) {
     }
 }
 
-fn adapter_config(language: Language, class: &str, name: &str) -> String {
-    let (build, command) = commands(language);
+fn adapter_config(language: Language, class: &str, sources: &Sources<'_>) -> String {
+    let (build, command) = commands(language, sources.sdk.is_some());
     let build = build.map(|build| format!("build = {build}\n")).unwrap_or_default();
     // A turn in the shell is over at once: it does not wait, ask or fail.
     let mark = if language == Language::Shell { "# " } else { "" };
@@ -217,7 +251,7 @@ fn adapter_config(language: Language, class: &str, name: &str) -> String {
         .replace("@CLASS@", class)
         .replace("@BUILD@", &build)
         .replace("@COMMAND@", command)
-        .replace("@NAME@", name)
+        .replace("@NAME@", sources.name)
         .replace("@ABILITIES@", &format!("queues_input = true\n{}", abilities.join("\n")))
         .replace("@LONG@", &format!("{mark}long = \"/sleep 60\""))
         .replace("@PERMISSION@", &format!("{mark}permission = \"/touch {{effect_path}}\""))
@@ -280,7 +314,7 @@ mod tests {
         Language::Rust,
         Language::Shell,
     ];
-    const SOURCES: Sources<'_> = Sources { action: "a/b@c", sdk: "path = \"sdk\"", name: "mine" };
+    const SOURCES: Sources<'_> = Sources { action: "a/b@c", sdk: None, name: "mine" };
     const MARKS: [&str; 11] = [
         "SIDE",
         "CLASS",
@@ -296,10 +330,17 @@ mod tests {
     ];
 
     #[test]
+    fn a_folder_with_blanks_is_named_as_an_address() {
+        assert_eq!(file_url(Path::new("/a b/ü-1")), "file:///a%20b/%C3%BC-1");
+    }
+
+    #[test]
     fn every_skeleton_has_a_configuration_that_is_read() {
-        for side in [Side::Adapter, Side::Host] {
+        let with_sdk = Sources { sdk: Some(Path::new("/sdk")), ..SOURCES };
+        for (side, sources) in [(Side::Adapter, &SOURCES), (Side::Adapter, &with_sdk), (Side::Host, &SOURCES)]
+        {
             for language in ALL {
-                let Ok(skeleton) = skeleton(side, language, &SOURCES) else {
+                let Ok(skeleton) = skeleton(side, language, sources) else {
                     assert_eq!(side, Side::Host, "{}", language.name());
                     continue;
                 };

@@ -114,3 +114,47 @@ fn the_typescript_skeleton_has_every_file_that_it_compiles() {
         assert!(folder.path().join(file.as_str().expect("a name")).is_file(), "{file}");
     }
 }
+
+/// A test fetches nothing: the package is taken as it lies here, and pip is not run.
+#[test]
+fn the_python_skeleton_on_the_package_passes_and_its_own_tests_do() {
+    let is_new = Command::new("python3")
+        .args(["-c", "import sys; sys.exit(sys.version_info < (3, 11))"])
+        .status()
+        .is_ok_and(|status| status.success());
+    if !is_new {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let sdk = concat!(env!("CARGO_MANIFEST_DIR"), "/../adapters-sdk");
+    let written = suite(folder.path(), &["init", "adapter", "--lang", "python", "--sdk", sdk]);
+    assert!(written.status.success(), "{written:?}");
+    let next = String::from_utf8_lossy(&written.stdout).into_owned();
+    assert!(next.contains("pip builds it first") && next.contains(".venv/bin/python -m pytest\n"), "{next}");
+    let path = folder.path().join("requirements.txt");
+    let required = std::fs::read_to_string(path).expect("requirements");
+    assert!(
+        required.contains("trunkline @ file:///") && required.contains("/adapters-sdk/python\n"),
+        "{required}"
+    );
+
+    let path = folder.path().join("conform.toml");
+    let config = std::fs::read_to_string(&path).expect("a configuration");
+    let built = config.lines().filter(|line| !line.starts_with("build = ")).collect::<Vec<_>>().join("\n");
+    assert_ne!(built, config.trim_end());
+    let source = format!("{sdk}/python/src");
+    let here = format!("[\"python3\", \"adapter.py\"]\nenv = {{ PYTHONPATH = {source:?} }}");
+    std::fs::write(&path, built.replace(r#"[".venv/bin/python", "adapter.py"]"#, &here)).expect("written");
+    let ran = suite(folder.path(), &["smoke", "--config", "conform.toml"]);
+    let text = String::from_utf8_lossy(&ran.stdout);
+    assert_eq!(ran.status.code(), Some(0), "{text}{}", String::from_utf8_lossy(&ran.stderr));
+
+    let calls = "import test_adapter as t; t.test_it_answers(); t.test_it_acts_only_where_it_may()";
+    let tested = Command::new("python3")
+        .args(["-c", calls])
+        .env("PYTHONPATH", &source)
+        .current_dir(folder.path())
+        .output()
+        .expect("python3 runs");
+    assert!(tested.status.success(), "{}", String::from_utf8_lossy(&tested.stderr));
+}

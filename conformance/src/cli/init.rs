@@ -14,9 +14,6 @@ use crate::{
 /// What CI uses to run the suite, until its user fills it in.
 const ACTION: &str = "OWNER/trunkline/conformance@COMMIT";
 
-/// Where cargo finds the SDK, until its user fills it in.
-const SDK: &str = r#"git = "https://github.com/OWNER/trunkline""#;
-
 /// Arguments of `init`.
 #[derive(Debug, Args)]
 pub(super) struct InitArguments {
@@ -35,7 +32,8 @@ pub(super) struct InitArguments {
     /// The action that CI runs the suite by
     #[arg(long, value_name = "NAME@COMMIT", default_value = ACTION)]
     action: String,
-    /// For an adapter in Rust: the folder `adapters-sdk` of a checkout, since the SDK is not on crates.io yet
+    /// For an adapter in Rust or Python: the folder `adapters-sdk` of a checkout, since neither SDK is on an index of packages
+    /// yet; in Python without one, no package is used
     #[arg(long, value_name = "FOLDER")]
     sdk: Option<PathBuf>,
 }
@@ -84,13 +82,12 @@ pub(super) fn init(arguments: &InitArguments) -> u8 {
     if !arguments.action.bytes().all(plain) {
         return usage("--action takes OWNER/REPOSITORY/FOLDER@COMMIT");
     }
-    let sdk = match arguments.sdk.as_deref().map(sdk_in) {
-        None => SDK.to_owned(),
-        Some(Ok(folder)) => format!("path = {}", toml::Value::from(folder.display().to_string())),
-        Some(Err(error)) => return usage(error),
+    let sdk = match arguments.sdk.as_deref().map(sdk_in).transpose() {
+        Ok(sdk) => sdk,
+        Err(error) => return usage(error),
     };
     let name = name_of(&arguments.dir);
-    let sources = Sources { action: &arguments.action, sdk: &sdk, name: &name };
+    let sources = Sources { action: &arguments.action, sdk: sdk.as_deref(), name: &name };
     let existing = if arguments.force { Existing::Replaced } else { Existing::Kept };
     let written = skeleton(side, language, &sources)
         .and_then(|skeleton| skeleton.write(&arguments.dir, existing).map(|()| skeleton));
@@ -111,12 +108,16 @@ pub(super) fn init(arguments: &InitArguments) -> u8 {
     let host = if side == Side::Host { " --host" } else { "" };
     let builds = match (side, language) {
         (Side::Adapter, Language::TypeScript) => "   # npm builds it first",
+        (Side::Adapter, Language::Python) if sdk.is_some() => "   # pip builds it first",
         (Side::Adapter, Language::Go) => "   # go builds it first",
         (Side::Adapter, Language::Java) => "   # javac builds it first",
         (Side::Adapter, Language::Rust) => "   # cargo builds it first",
         _ => "",
     };
     steps.push(format!("trunkline-conformance smoke{host} --config conform.toml{builds}"));
+    if skeleton.files.iter().any(|file| file.path == "test_adapter.py") {
+        steps.push(".venv/bin/python -m pytest".to_owned());
+    }
     if side == Side::Adapter {
         steps.push("trunkline-conformance adapter --config conform.toml".to_owned());
         let line = command_of(&skeleton);
