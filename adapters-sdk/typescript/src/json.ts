@@ -132,9 +132,10 @@ export function optionalId(message: Message, name: string): string | undefined {
   return isId(value) ? value : undefined;
 }
 
+const isLong = (id: unknown) => typeof id === "string" && id.length > 64 && Buffer.byteLength(id) > ID_BYTES;
+
 /** Whether an id is too long: the message is bad ([msg.6]). */
 export function hasBadId({ request_id, turn_id, message_id }: Message): boolean {
-  const isLong = (id: unknown) => typeof id === "string" && id.length > 64 && Buffer.byteLength(id) > ID_BYTES;
   return isLong(request_id) || isLong(turn_id) || isLong(message_id);
 }
 

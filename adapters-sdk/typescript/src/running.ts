@@ -4,9 +4,16 @@ import type { Message } from "./json.js";
 
 const NO_FILES: readonly Message[] = Object.freeze([]);
 
+// What most turns do without: made when it is asked for, so that a short turn is cheap.
+class Parts {
+  readonly onStop: (() => void)[] = [];
+  readonly openTools = new Set<string>();
+  readonly steers: { messageId: string | undefined; content: string }[] = [];
+  readonly taken = new Map<object, string | undefined>();
+}
+
 /** A turn from its input to its one end, as the package holds it. */
 export class Running {
-  readonly kind = "turn";
   files: readonly Message[] = NO_FILES;
   large: Message | undefined;
   stopping = false;
@@ -14,11 +21,7 @@ export class Running {
   over = false;
   /** Its handler is done with it, or was given up. */
   returned = false;
-  // What most turns do without is made when it is asked for: so a short turn is cheap.
-  #onStop: (() => void)[] | undefined;
-  #openTools: Set<string> | undefined;
-  #steers: { messageId: string | undefined; content: string }[] | undefined;
-  #taken: Map<object, string | undefined> | undefined;
+  #parts: Parts | undefined;
   onSteer: (() => void) | undefined;
   head: string | undefined;
   late: NodeJS.Timeout | undefined;
@@ -31,6 +34,14 @@ export class Running {
     readonly meta: Message | undefined,
   ) {}
 
+  get kind(): "turn" {
+    return "turn";
+  }
+
+  #own(): Parts {
+    return (this.#parts ??= new Parts());
+  }
+
   /** Takes note that its handler has returned, or has failed. */
   return(): void {
     this.returned = true;
@@ -40,31 +51,29 @@ export class Running {
   /** Calls it once, at a stop or at the end. */
   onStop(call: () => void): void {
     if (this.stopping || this.over) call();
-    else (this.#onStop ??= []).push(call);
+    else this.#own().onStop.push(call);
   }
 
   ring(): void {
-    const calls = this.#onStop;
-    this.#onStop = undefined;
-    if (calls) for (const call of calls) call();
+    if (this.#parts) for (const call of this.#parts.onStop.splice(0)) call();
     this.onSteer?.();
   }
 
   get openTools(): Set<string> {
-    return (this.#openTools ??= new Set());
+    return this.#own().openTools;
   }
 
   get steers(): { messageId: string | undefined; content: string }[] {
-    return (this.#steers ??= []);
+    return this.#own().steers;
   }
 
   /** Steers that the handler holds and has not answered. */
   get taken(): Map<object, string | undefined> {
-    return (this.#taken ??= new Map());
+    return this.#own().taken;
   }
 
   /** Whether the end of it has something to end. */
   get leavesOpen(): boolean {
-    return this.#openTools !== undefined || this.#steers !== undefined || this.#taken !== undefined;
+    return this.#parts !== undefined;
   }
 }
