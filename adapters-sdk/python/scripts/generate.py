@@ -15,6 +15,13 @@ UNIONS = {
     "hub-to-relay": "HubMessage",
     "relay-to-hub": "RelayMessage",
 }
+ENTRIES = ("adapter-to-host", "relay-to-hub")  # what a journal may hold is in these
+ENTRY = '''class Stored(TypedDict, total=False):
+    """What a journal adds to a message that it holds, which makes it an entry ([journal.3])."""
+
+    seq: int
+    epoch: int
+    time: str'''
 SCALARS = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 
 
@@ -61,7 +68,7 @@ def doc_of(schema, otherwise):
     return "\n    ".join([*lines, line])
 
 
-def typed_dict(name, schema):
+def typed_dict(name, schema, base="TypedDict"):
     required = set(schema.get("required", ()))
     members = schema.get("properties", {})
     if any(keyword.iskeyword(member) for member in members):  # such as `from`
@@ -71,7 +78,7 @@ def typed_dict(name, schema):
             for member, kind in kinds.items()
         ]
         return "\n".join([f"{name} = TypedDict({json.dumps(name)}, {{", *(line + "," for line in whole), "})"])
-    lines = [f"class {name}(TypedDict):", f'    """{doc_of(schema, f"A `{name}`.")}"""', ""]
+    lines = [f"class {name}({base}):", f'    """{doc_of(schema, f"A `{name}`.")}"""', ""]
     for member in sorted(members, key=lambda member: (member not in required, member)):
         kind = type_of(members[member])
         lines.append(f"    {member}: {kind}" if member in required else f"    {member}: NotRequired[{kind}]")
@@ -88,7 +95,8 @@ def generate():
             names.append(name)
             if message["title"] not in fields:
                 fields[message["title"]] = sorted(message["properties"])
-                blocks.append(typed_dict(name, message))
+                is_stored = file in ENTRIES and not {"seq", "epoch", "time"} & {*message["properties"]}
+                blocks.append(typed_dict(name, message, "Stored" if is_stored else "TypedDict"))
         for name, definition in schema.get("$defs", {}).items():
             defs.setdefault(name, definition)
         unions.append(f"{union} = " + " | ".join(dict.fromkeys(names)))
@@ -117,7 +125,7 @@ def generate():
         "# fmt: off",
         "# ruff: noqa: E501",
     ]
-    parts = ["\n".join(head), "\n".join(aliases), *blocks, "\n".join(unions), "\n".join(table)]
+    parts = ["\n".join(head), "\n".join(aliases), ENTRY, *blocks, "\n".join(unions), "\n".join(table)]
     return "\n\n\n".join(parts) + "\n"
 
 

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from . import _files
 from ._inbox import Inbox
 from ._json import Message, encode
-from .types import AdapterMessage, RelayMessage, TurnComplete
+from .types import AdapterMessage, InputRequest, PermissionRequest, RelayMessage, TurnComplete
 
 if TYPE_CHECKING:
     from .client import Client
 
 Entry = AdapterMessage | RelayMessage
 Decision = bool | Mapping[str, Any]
-Decide = Callable[[Message], Decision | Awaitable[Decision]] | Literal["leave"]
+Decide = Callable[[PermissionRequest], Decision | Awaitable[Decision]] | Literal["leave"]
 Values = Mapping[str, Any] | None
-Ask = Callable[[Message], Values | Awaitable[Values]] | Literal["leave"]
+Ask = Callable[[InputRequest], Values | Awaitable[Values]] | Literal["leave"]
 AGREED = {"protocol": 1, "extensions": ["turns", "events", "usage", "control", "options", "questions", "resume", "journal"]}
 OPEN = 4096  # inputs of a session without an end
 log = logging.getLogger("trunkline.client")
@@ -231,7 +231,7 @@ class ClientSession:
 
     async def _decide(self, request: Message) -> None:
         is_permission = request["type"] == "permission.request"
-        decide = self._permission if is_permission else self._question
+        decide: Any = self._permission if is_permission else self._question
         if decide == "leave":
             return
         answer: Message = {"approved": False} if is_permission else {"cancelled": True}

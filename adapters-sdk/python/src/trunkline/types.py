@@ -43,7 +43,15 @@ TurnId: TypeAlias = 'str'
 UsageScope: TypeAlias = 'Literal["turn", "session"]'
 
 
-class Output(TypedDict):
+class Stored(TypedDict, total=False):
+    """What a journal adds to a message that it holds, which makes it an entry ([journal.3])."""
+
+    seq: int
+    epoch: int
+    time: str
+
+
+class Output(Stored):
     """A piece of the answer: a delta ([turn.2])."""
 
     content: str
@@ -57,7 +65,7 @@ class Output(TypedDict):
     turn_id: NotRequired[str]
 
 
-class TurnComplete(TypedDict):
+class TurnComplete(Stored):
     """Ends a turn: the one answer to its `user.input` ([turn.1]). Without fields it has completed."""
 
     session_id: str
@@ -85,7 +93,7 @@ class TurnComplete(TypedDict):
     usage: NotRequired[Usage]
 
 
-class FileOutput(TypedDict):
+class FileOutput(Stored):
     """A file for the user ([file.3])."""
 
     file_path: str
@@ -99,7 +107,7 @@ class FileOutput(TypedDict):
     turn_id: NotRequired[str]
 
 
-class PermissionRequest(TypedDict):
+class PermissionRequest(Stored):
     """Asks whether an action may happen ([permission.1])."""
 
     description: str
@@ -122,7 +130,7 @@ class PermissionRequest(TypedDict):
     turn_id: NotRequired[str]
 
 
-class SessionReady(TypedDict):
+class SessionReady(Stored):
     """The adapter's first message of a session, if it uses any extension ([ext.2])."""
 
     session_id: str
@@ -150,7 +158,7 @@ class SessionReady(TypedDict):
     turn_id: NotRequired[str]
 
 
-class SessionInfo(TypedDict):
+class SessionInfo(Stored):
     """News of a session after `session.ready` ([ext.2]), and the answer to `session.update`."""
 
     session_id: str
@@ -175,7 +183,7 @@ class SessionInfo(TypedDict):
     turn_id: NotRequired[str]
 
 
-class SteerResult(TypedDict):
+class SteerResult(Stored):
     """The answer to a steer: did it reach the running turn? ([turn.10])."""
 
     delivered: bool
@@ -187,7 +195,7 @@ class SteerResult(TypedDict):
     turn_id: NotRequired[str]
 
 
-class Thinking(TypedDict):
+class Thinking(Stored):
     """A piece of what the model thinks: a delta."""
 
     content: str
@@ -200,7 +208,7 @@ class Thinking(TypedDict):
     turn_id: NotRequired[str]
 
 
-class Message(TypedDict):
+class Message(Stored):
     """A whole message of the conversation."""
 
     content: str
@@ -216,7 +224,7 @@ class Message(TypedDict):
     turn_id: NotRequired[str]
 
 
-class ToolStart(TypedDict):
+class ToolStart(Stored):
     """A tool call begins."""
 
     session_id: str
@@ -236,7 +244,7 @@ class ToolStart(TypedDict):
     turn_id: NotRequired[str]
 
 
-class ToolUpdate(TypedDict):
+class ToolUpdate(Stored):
     """A tool call goes on."""
 
     session_id: str
@@ -256,7 +264,7 @@ class ToolUpdate(TypedDict):
     turn_id: NotRequired[str]
 
 
-class ToolEnd(TypedDict):
+class ToolEnd(Stored):
     """A tool call has ended. Each start has one end."""
 
     session_id: str
@@ -276,7 +284,7 @@ class ToolEnd(TypedDict):
     turn_id: NotRequired[str]
 
 
-class Plan(TypedDict):
+class Plan(Stored):
     """The plan, whole each time."""
 
     entries: list[PlanEntry]
@@ -289,7 +297,7 @@ class Plan(TypedDict):
     turn_id: NotRequired[str]
 
 
-class Progress(TypedDict):
+class Progress(Stored):
     """A line on how the work goes."""
 
     message: str
@@ -302,7 +310,7 @@ class Progress(TypedDict):
     turn_id: NotRequired[str]
 
 
-class Log(TypedDict):
+class Log(Stored):
     """A line for a log."""
 
     content: str
@@ -318,7 +326,7 @@ class Log(TypedDict):
     turn_id: NotRequired[str]
 
 
-class Error(TypedDict):
+class Error(Stored):
     """Something went wrong. It ends nothing by itself."""
 
     message: str
@@ -333,7 +341,7 @@ class Error(TypedDict):
     turn_id: NotRequired[str]
 
 
-class Custom(TypedDict):
+class Custom(Stored):
     """Anything else that the agent tells."""
 
     name: str
@@ -349,7 +357,7 @@ class Custom(TypedDict):
     turn_id: NotRequired[str]
 
 
-class Usage(TypedDict):
+class Usage(Stored):
     """Tokens and cost of a turn or of a session."""
 
     session_id: str
@@ -370,7 +378,7 @@ class Usage(TypedDict):
     turn_id: NotRequired[str]
 
 
-class ContextUsage(TypedDict):
+class ContextUsage(Stored):
     """The use of the model's context."""
 
     session_id: str
@@ -381,7 +389,7 @@ class ContextUsage(TypedDict):
     used_tokens: NotRequired[int]
 
 
-class Compaction(TypedDict):
+class Compaction(Stored):
     """The agent shortened its context."""
 
     session_id: str
@@ -393,7 +401,7 @@ class Compaction(TypedDict):
     turn_id: NotRequired[str]
 
 
-class RateLimit(TypedDict):
+class RateLimit(Stored):
     """The use of a provider's limit."""
 
     session_id: str
@@ -406,7 +414,7 @@ class RateLimit(TypedDict):
     window: NotRequired[str]
 
 
-class SessionsListResult(TypedDict):
+class SessionsListResult(Stored):
     """The answer to `sessions.list`."""
 
     request_id: RequestId
@@ -420,7 +428,7 @@ class SessionsListResult(TypedDict):
     turn_id: NotRequired[str]
 
 
-class InputRequest(TypedDict):
+class InputRequest(Stored):
     """Asks the user (`questions`)."""
 
     prompt: str
@@ -433,7 +441,7 @@ class InputRequest(TypedDict):
     turn_id: NotRequired[str]
 
 
-class Working(TypedDict):
+class Working(Stored):
     """Alive; quiet work goes on (`control`)."""
 
     session_id: str
@@ -442,7 +450,7 @@ class Working(TypedDict):
     turn_id: NotRequired[str]
 
 
-class Pong(TypedDict):
+class Pong(Stored):
     """The answer to `ping` (`control`)."""
 
     session_id: Literal[""]
@@ -452,7 +460,7 @@ class Pong(TypedDict):
     turn_id: NotRequired[str]
 
 
-class SessionClosed(TypedDict):
+class SessionClosed(Stored):
     """The adapter ends the session; its last message of the id ([session.8])."""
 
     session_id: str
@@ -463,7 +471,7 @@ class SessionClosed(TypedDict):
     turn_id: NotRequired[str]
 
 
-class PermissionCancel(TypedDict):
+class PermissionCancel(Stored):
     """Withdraws a permission request or a question (`control`)."""
 
     request_id: RequestId
@@ -474,7 +482,7 @@ class PermissionCancel(TypedDict):
     turn_id: NotRequired[str]
 
 
-class AgentsListResult(TypedDict):
+class AgentsListResult(Stored):
     """The answer to `agents.list` ([relay.4])."""
 
     agents: list[AgentEntry]
@@ -731,7 +739,7 @@ class SessionAttached(TypedDict):
     turn_id: NotRequired[TurnId]
 
 
-class SessionRefused(TypedDict):
+class SessionRefused(Stored):
     """The session was not attached, or not opened."""
 
     session_id: str
@@ -755,7 +763,7 @@ class InputResult(TypedDict):
     turn_id: NotRequired[str]
 
 
-class SessionHistoryResult(TypedDict):
+class SessionHistoryResult(Stored):
     """The answer to `session.history`: at most 1 MiB, or one entry."""
 
     request_id: RequestId
@@ -778,7 +786,7 @@ Lag = TypedDict("Lag", {
 })
 
 
-class HostFact(TypedDict):
+class HostFact(Stored):
     """Entry: something happened to the session that no adapter says."""
 
     session_id: str
@@ -792,7 +800,7 @@ class HostFact(TypedDict):
     turn_id: NotRequired[str]
 
 
-class TurnBegin(TypedDict):
+class TurnBegin(Stored):
     """Entry: an input was accepted, and begins a turn or waits for one."""
 
     content: str
@@ -805,7 +813,7 @@ class TurnBegin(TypedDict):
     turn_id: NotRequired[str]
 
 
-class InputSteered(TypedDict):
+class InputSteered(Stored):
     """Entry: an input was accepted for the running turn."""
 
     content: str
@@ -817,7 +825,7 @@ class InputSteered(TypedDict):
     turn_id: NotRequired[str]
 
 
-class FileDelivered(TypedDict):
+class FileDelivered(Stored):
     """Entry: a file was handed to the agent."""
 
     session_id: str
@@ -831,7 +839,7 @@ class FileDelivered(TypedDict):
     turn_id: NotRequired[str]
 
 
-class RequestDecided(TypedDict):
+class RequestDecided(Stored):
     """Entry: a permission or a question is settled."""
 
     request_id: RequestId
@@ -847,7 +855,7 @@ class RequestDecided(TypedDict):
     values: NotRequired[dict[str, Json]]
 
 
-class StopRequested(TypedDict):
+class StopRequested(Stored):
     """Entry: the running turn, or the one named, is to stop."""
 
     session_id: str
