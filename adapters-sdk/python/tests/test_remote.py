@@ -139,6 +139,51 @@ def test_a_daemon_that_only_fails_is_given_up(monkeypatch):
     asyncio.run(asyncio.wait_for(serving(respond, use), 30))
 
 
+def test_a_late_answer_decides_no_later_request_of_the_same_id():
+    async def respond(method, path, writer):
+        if method == "POST":
+            return writer.write(answer(200, {}))
+        if "/events" not in path:
+            return writer.write(answer(200, ATTACHED))
+        ask = {"request_id": "r", "tool": "T", "description": "d"}
+        stream = [
+            event(1, "permission.request", **ask, resource="first"),
+            event(2, "request.decided", request_id="r", reason="shutdown"),
+            event(3, "permission.request", **ask, resource="second"),
+        ]
+        writer.write(CHUNKED + b"".join(b"%x\r\n%s\r\n" % (len(each), each) for each in stream))
+        await is_over.wait()
+
+    bodies, is_over = [], asyncio.Event()
+
+    async def use(url):
+        late = asyncio.Event()
+
+        async def decide(request):
+            if request["resource"] == "first":
+                await late.wait()
+                return True
+            late.set()
+            for _ in range(10):  # the other one's answer is there first
+                await asyncio.sleep(0)
+            return False
+
+        async with Client(url=url, token="t") as client:
+            session = await client.open("s", permission=decide)
+            said = session._say
+
+            async def noted(message):
+                bodies.append(message)
+                await said(message)
+                is_over.set()
+
+            session._say = noted
+            await is_over.wait()
+
+    asyncio.run(asyncio.wait_for(serving(respond, use), 30))
+    assert [(body["request_id"], body["approved"]) for body in bodies] == [("r", False)]
+
+
 def test_what_no_one_takes_waits_and_is_bounded():
     async def main():
         inbox, put = Inbox(), 0

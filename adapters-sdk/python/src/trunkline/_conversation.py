@@ -105,7 +105,8 @@ class ClientSession:
         self._attaches = attach
         self._inbox = Inbox() if entries else None
         self._turns: dict[str, ClientTurn] = {}
-        self._answers: dict[str, Message] = {}  # that no entry has confirmed yet
+        self._asked: dict[str, int] = {}  # requests that no entry has settled, by the entry that asks
+        self._answers: dict[str, Message] = {}  # of these
         self._steers: dict[str, _Steer] = {}
         self._there = 0  # the last entry that was there at the attach
         self._waiting: set[str] = set()  # requests that were
@@ -249,8 +250,10 @@ class ClientSession:
             elif more is not None:
                 answer = {"values": more}
         answer["type"] = "permission.response" if is_permission else "input.response"
-        answer["request_id"] = request["request_id"]
-        self._answers[request["request_id"]] = answer
+        request_id = answer["request_id"] = request["request_id"]
+        if self._asked.get(request_id) != request["seq"]:
+            return  # it is settled; another one may have its id
+        self._answers[request_id] = answer
         await self._say(answer)
 
     # What it hears.
@@ -275,11 +278,12 @@ class ClientSession:
                 steer.is_stored = True
         elif kind in ("permission.request", "input.request"):
             if not self._observe and (seq > self._there or message["request_id"] in self._waiting):
+                self._asked[message["request_id"]] = seq
                 self._client._spawn(self._decide(message))
         elif kind == "steer.result":
             self._steered(message)
         elif kind == "request.decided":
-            self._answers.pop(message["request_id"], None)
+            self._settled(message)
         await self._deliver(message)
         if kind == "session.closed":
             self._end(SessionEnded((message.get("error") or {}).get("message") or "the session is closed"), clean=True)
@@ -317,7 +321,7 @@ class ClientSession:
         elif kind == "steer.result":
             self._steered(message)
         elif kind == "request.decided":
-            self._answers.pop(message["request_id"], None)
+            self._settled(message)
         elif kind == "session.closed":
             self._end(SessionEnded((message.get("error") or {}).get("message") or "closed"), clean=True)
         elif kind == "error":
@@ -351,6 +355,10 @@ class ClientSession:
         steer = self._steers.get(message.get("message_id") or "")
         if steer and not steer.said.done():
             steer.said.set_result(message.get("delivered") is True)
+
+    def _settled(self, message: Message) -> None:
+        self._asked.pop(message["request_id"], None)
+        self._answers.pop(message["request_id"], None)
 
     async def _deliver(self, message: Message) -> None:
         turn_id = message.get("turn_id") or ""
