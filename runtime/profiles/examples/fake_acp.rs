@@ -205,7 +205,7 @@ fn commands() -> Value {
 }
 
 fn modes() -> Value {
-    json!({ "availableModes": [{ "id": "ask", "name": "Ask" }, { "id": "plan", "name": "Plan" }, { "id": "yolo", "name": "YOLO" }], "currentModeId": "ask" })
+    json!({ "availableModes": [{ "id": "ask", "name": "Ask" }, { "id": "plan", "name": "Plan" }, { "id": "auto", "name": "Auto" }, { "id": "yolo", "name": "YOLO" }], "currentModeId": "ask" })
 }
 
 fn turn(state: &Shared, session: &str, id: &Value, prompt: &Value, cancelled: &Receiver<()>) {

@@ -76,7 +76,7 @@ fn text_thoughts_plans_and_what_is_known_of_the_session_are_told() {
     assert_eq!((turn.text().as_str(), turn.status()), ("hello", "completed"));
     let infos = of(&turn, "session.info");
     let native = infos.iter().find_map(|info| info["native_session_id"].as_str()).unwrap().to_owned();
-    assert!(infos.iter().any(|info| info["modes"].as_array().is_some_and(|modes| modes.len() == 3)));
+    assert!(infos.iter().any(|info| info["modes"].as_array().is_some_and(|modes| modes.len() == 4)));
     assert!(infos.iter().any(|info| info["commands"][0]["text"] == "/plan"), "{infos:?}");
     assert_eq!(turn.end["native_session_id"], native);
     let turn = adapter.send("s", &steps(&json!([
@@ -306,6 +306,53 @@ fn errors_have_their_categories() {
 }
 
 #[test]
+fn a_turn_without_a_word_has_failed_where_the_agent_tells_failures_so() {
+    for (name, status) in [("unknown", "completed"), ("Kimi Code CLI", "failed")] {
+        let (mut adapter, _folder) = started(&config(&["--name", name]));
+        assert_eq!(adapter.send("s", &steps(&json!([]))).status(), status, "{name}");
+        let tool =
+            json!({ "sessionUpdate": "tool_call", "toolCallId": "c", "title": "run", "status": "completed" });
+        for spoken in [json!([{ "say": "x" }]), json!([{ "update": tool }])] {
+            assert_eq!(adapter.send("s", &steps(&spoken)).status(), "completed", "{name}");
+        }
+        adapter.end();
+    }
+}
+
+#[test]
+fn an_agent_that_tells_failures_by_text_and_asks_by_other_ids_is_understood() {
+    let (mut adapter, _folder) = started(&config(&["--name", "hermes-agent"]));
+    let well = json!({ "end": { "stopReason": "end_turn", "usage": { "inputTokens": 9, "outputTokens": 3, "totalTokens": 12 } } });
+    let call = json!({ "sessionUpdate": "tool_call", "toolCallId": "tc-1", "title": "terminal: touch it", "kind": "execute" });
+    adapter.begin("s", &steps(&json!([{ "update": call }, { "ask": [permission("perm-check-1")] }, well])));
+    let request = adapter.wait_for("s", "permission.request");
+    assert_eq!(
+        (&request["resource"], &request["tool_call_id"]),
+        (&json!("touch perm-check-1"), &Value::Null)
+    );
+    adapter.say(&json!({ "type": "permission.response", "session_id": "s", "request_id": request["request_id"], "approved": true }));
+    let turn = adapter.finish("s");
+    let ends: Vec<_> = of(&turn, "tool.end")
+        .iter()
+        .map(|end| (end["tool_call_id"].clone(), end["is_error"].clone()))
+        .collect();
+    assert_eq!(ends, [(json!("tc-1"), Value::Null)], "no one knows how it ended");
+    for (text, category) in [
+        ("HTTP 401: no such key", "auth"),
+        ("API call failed after 3 retries: HTTP 429: slow down", "rate_limit"),
+        // Counted before, it counts nothing for an answer that broke off.
+        ("partial", "overloaded"),
+    ] {
+        let turn = adapter.send("s", &steps(&json!([{ "say": text }])));
+        assert_eq!((turn.status(), turn.category()), ("failed", category), "{text}");
+    }
+    let so_far = json!({ "end": { "stopReason": "end_turn", "usage": { "inputTokens": 18, "outputTokens": 6, "totalTokens": 24 } } });
+    let turn = adapter.send("s", &steps(&json!([{ "say": "HTTP 401: what that means" }, so_far])));
+    assert_eq!((turn.status(), turn.text().as_str()), ("completed", "HTTP 401: what that means"));
+    adapter.end();
+}
+
+#[test]
 fn a_silent_agent_is_given_up_in_time() {
     let mut config = config(&[]);
     config["silence_timeout"] = json!(0.3);
@@ -444,6 +491,67 @@ fn modes_are_chosen_and_dangerous_ones_only_where_the_configuration_says_so() {
     let info = adapter.wait_for("s", "session.info");
     assert_eq!(info["mode"], "plan");
     adapter.end();
+    for (name, works) in [("unknown", true), ("Kimi Code CLI", false)] {
+        let mut adapter = Adapter::start("acp", &self::config(&["--name", name]));
+        adapter.open_with("s", json!({ "mode": "auto" }));
+        assert_eq!(adapter.send("s", "x").status() == "completed", works, "{name}");
+        adapter.end();
+    }
+}
+
+#[test]
+fn a_request_that_names_its_call_alone_is_asked_with_what_was_told_of_it() {
+    let (mut adapter, folder) = started(&config(&[]));
+    let bare = |call: &str| json!([PERMISSION, { "toolCall": { "toolCallId": call }, "options": permission(call)[1]["options"] }]);
+    let told = |call: &str, further: Value| {
+        let mut update = json!({ "sessionUpdate": "tool_call", "toolCallId": call, "status": "in_progress" });
+        update.as_object_mut().unwrap().extend(further.as_object().unwrap().clone());
+        json!({ "update": update })
+    };
+    let diff = json!({ "type": "diff", "path": "/it.txt", "newText": "new" });
+    adapter.begin(
+        "s",
+        &steps(&json!([
+            told("run", json!({ "title": "bash: touch it", "kind": "execute", "rawInput": { "command": "touch it" } })),
+            told("write", json!({ "title": "Writing it", "kind": "edit", "content": [diff], "locations": [{ "path": "/it.txt" }] })),
+            { "ask": [bare("write")] },
+            { "ask": [bare("run")] },
+            // The program that the call runs needs no second word.
+            { "ask": [["terminal/create", { "command": "true", "cwd": folder.path() }]] },
+        ])),
+    );
+    for (resource, title, shown, value) in [
+        ("/it.txt", "Writing it", "/diffs/0/path", "/it.txt"),
+        ("touch it", "bash: touch it", "/input/command", "touch it"),
+    ] {
+        let request = adapter.wait_for("s", "permission.request");
+        assert_eq!((&request["resource"], &request["title"]), (&json!(resource), &json!(title)));
+        assert_eq!(request.pointer(shown), Some(&json!(value)), "{request}");
+        adapter.say(&json!({ "type": "permission.response", "session_id": "s", "request_id": request["request_id"], "approved": true }));
+    }
+    let turn = adapter.finish("s");
+    assert!(
+        turn.text().contains("terminal-1") && of(&turn, "permission.request").is_empty(),
+        "{}",
+        turn.text()
+    );
+    adapter.end();
+}
+
+#[test]
+fn usage_that_an_agent_counts_over_its_session_is_told_by_turn() {
+    for name in ["Copilot", "hermes-agent", "@mistralai/mistral-vibe"] {
+        let (mut adapter, _folder) = started(&config(&["--name", name]));
+        for so_far in [34, 68] {
+            let usage = json!({ "inputTokens": 1200, "outputTokens": so_far, "totalTokens": 1200 + so_far });
+            let turn = adapter.send(
+                "s",
+                &steps(&json!([{ "say": "x" }, { "end": { "stopReason": "end_turn", "usage": usage } }])),
+            );
+            assert_eq!(turn.end["usage"]["output_tokens"], 34, "{name}");
+        }
+        adapter.end();
+    }
 }
 
 #[test]

@@ -49,7 +49,9 @@ impl Answer {
         let is_failure = match self.watched {
             FailuresAsText::Never => false,
             FailuresAsText::Prefixed => !has_usage,
-            FailuresAsText::RawJson => self.failed || answer.get("usage").is_none_or(Value::is_null),
+            FailuresAsText::RawJson | FailuresAsText::Status => {
+                self.failed || answer.get("usage").is_none_or(Value::is_null)
+            }
         };
         if is_failure { Err(failure_text(&held.content)) } else { Ok(Some(held)) }
     }
@@ -59,6 +61,7 @@ impl Answer {
             FailuresAsText::Never => false,
             FailuresAsText::Prefixed => text.starts_with("Error: "),
             FailuresAsText::RawJson => self.failed || error_of(text).is_some(),
+            FailuresAsText::Status => text.starts_with("HTTP ") || text.starts_with("API call failed after "),
         }
     }
 }

@@ -20,7 +20,9 @@ pub(crate) async fn choose_mode(
         let modes = if modes.is_empty() { "none".to_owned() } else { modes };
         return Err(Error::other(format!("the agent has no mode {mode:?}; there are: {modes}")));
     };
-    if is_dangerous_mode(&choosing.id) && !acp.facts().is_dangerous {
+    let asks_no_one = is_dangerous_mode(&choosing.id)
+        || acp_session.link.initialized.quirks.never_asks_in_auto && choosing.id == "auto";
+    if asks_no_one && !acp.facts().is_dangerous {
         return Err(Error::new(
             Category::PermissionDenied,
             format!(

@@ -59,6 +59,12 @@ pub(crate) struct Quirks {
     pub(crate) hides_cuts: bool,
     /// Asks its model again, forever, where an answer broke off.
     pub(crate) restarts: bool,
+    /// A request of permission names a call that there is not, beside the one that it asks about.
+    pub(crate) asks_by_ids_of_their_own: bool,
+    /// Ends a turn well, and without a word, whose model failed.
+    pub(crate) fails_in_silence: bool,
+    /// Asks no one in its mode `auto`, which other agents have for one in which they ask less.
+    pub(crate) never_asks_in_auto: bool,
 }
 
 /// How an agent tells by text that the model failed.
@@ -70,14 +76,27 @@ pub(crate) enum FailuresAsText {
     Prefixed,
     /// The provider's JSON, and the usage is null.
     RawJson,
+    /// `HTTP 401: …`, or that a call failed after retries, and there is no usage.
+    Status,
 }
 
 impl Quirks {
     fn of(name: &str) -> Self {
         let name = name.to_ascii_lowercase();
         let base = Self::default();
+        // No one knows when an unknown agent is done repeating.
+        let unknown = Self { repeats_late: true, ..base };
         match name.as_str() {
             "gemini-cli" => Self { repeats_late: true, names_tools_in_ids: true, hides_cuts: true, ..base },
+            "@mistralai/mistral-vibe" => Self { running_usage: true, ..unknown },
+            "hermes-agent" => Self {
+                running_usage: true,
+                failures_as_text: FailuresAsText::Status,
+                hides_cuts: true,
+                asks_by_ids_of_their_own: true,
+                ..unknown
+            },
+            "kimi code cli" => Self { never_asks_in_auto: true, fails_in_silence: true, ..unknown },
             "copilot" => Self { running_usage: true, failures_as_text: FailuresAsText::Prefixed, ..base },
             "kilo" | "opencode" => {
                 Self { names_tools_in_titles: true, hides_cuts: true, restarts: true, ..base }
@@ -86,8 +105,7 @@ impl Quirks {
             "@agentclientprotocol/claude-agent-acp" | "@zed-industries/claude-code-acp" => {
                 Self { appends_system_prompt: true, ..base }
             }
-            // No one knows when an unknown agent is done repeating.
-            _ => Self { repeats_late: true, ..base },
+            _ => unknown,
         }
     }
 }

@@ -57,10 +57,13 @@ impl<'s> Requests<'s> {
         out: &mut Out<Command>,
     ) -> Option<Settled> {
         let (what, permission) = match request {
-            Request::Tool(params) => {
+            Request::Tool(mut params) => {
                 let asked = params.get("toolCall").and_then(|tool_call| reader.asked(tool_call, told));
                 let (call, tool) = match asked {
-                    Some((call, tool)) => (Some(call), tool),
+                    Some(asked) => {
+                        params["toolCall"] = asked.tool_call;
+                        (asked.id, asked.tool)
+                    }
                     None => (None, "tool".to_owned()),
                 };
                 let offered = permission::offered(&params);

@@ -70,9 +70,10 @@ impl Totals {
         *self = Self { cost: Some(0.0), cost_before: Some(0.0), ..Self::default() };
     }
 
-    /// Whether the usage says that no answer of the model was whole, where earlier ones were.
-    pub(crate) fn is_nothing(&mut self, usage: Option<&Usage>) -> bool {
-        let Some(usage) = usage else { return false };
+    /// Whether the usage says that no answer of the model was whole, where earlier ones were. An agent that counts over
+    /// the session leaves it out then.
+    pub(crate) fn is_nothing(&mut self, usage: Option<&Usage>, is_running: bool) -> bool {
+        let Some(usage) = usage else { return self.counts && is_running };
         self.counts |= usage.output_tokens.is_some_and(|tokens| tokens > 0);
         self.counts && usage.output_tokens == Some(0) && usage.input_tokens.is_none_or(|tokens| tokens == 0)
     }
@@ -121,12 +122,14 @@ mod tests {
     fn nothing_counted_is_told_from_a_provider_that_never_counts() {
         let usage = |input, output| Usage { input_tokens: input, output_tokens: output, ..Usage::default() };
         let mut totals = Totals::default();
-        assert!(!totals.is_nothing(Some(&usage(Some(0), Some(0)))));
-        assert!(!totals.is_nothing(Some(&usage(Some(200), Some(34)))));
-        assert!(totals.is_nothing(Some(&usage(Some(0), Some(0)))));
-        assert!(!totals.is_nothing(Some(&usage(Some(7), Some(0)))));
-        assert!(!totals.is_nothing(Some(&usage(None, None))));
-        assert!(!totals.is_nothing(None));
+        assert!(!totals.is_nothing(Some(&usage(Some(0), Some(0))), false));
+        assert!(!totals.is_nothing(Some(&usage(Some(200), Some(34))), false));
+        assert!(totals.is_nothing(Some(&usage(Some(0), Some(0))), false));
+        assert!(!totals.is_nothing(Some(&usage(Some(7), Some(0))), false));
+        assert!(!totals.is_nothing(Some(&usage(None, None)), false));
+        assert!(!totals.is_nothing(None, false));
+        assert!(totals.is_nothing(None, true));
+        assert!(!Totals::default().is_nothing(None, true));
     }
 
     fn counts(usage: &Usage) -> [Option<u64>; 4] {

@@ -29,14 +29,18 @@ pub(crate) fn has(value: &Value, member: &str) -> bool {
     matches!(value.get(member), Some(Value::Bool(true) | Value::Object(_)))
 }
 
-/// As the protocol's own JSON, unless it says nothing.
-pub(crate) fn json(value: &Value) -> Option<Json> {
-    let says_nothing = match value {
+/// Whether a value is nothing, or has nothing in it.
+pub(crate) fn says_nothing(value: &Value) -> bool {
+    match value {
         Value::Null => true,
         Value::Object(members) => members.is_empty(),
         Value::Array(elements) => elements.is_empty(),
         Value::String(text) => text.is_empty(),
         Value::Bool(_) | Value::Number(_) => false,
-    };
-    if says_nothing { None } else { Json::of(value).ok() }
+    }
+}
+
+/// As the protocol's own JSON, unless it says nothing.
+pub(crate) fn json(value: &Value) -> Option<Json> {
+    if says_nothing(value) { None } else { Json::of(value).ok() }
 }

@@ -21,7 +21,7 @@ impl Running<'_> {
     ) -> Result<TurnComplete, Error> {
         let answer = self.prompted.take();
         let mut told = Vec::new();
-        self.reader.end(&mut told);
+        self.reader.end(why.is_none() && matches!(&answer, Some(Ok(_))), &mut told);
         let nothing = Value::Null;
         let said = answer.as_ref().and_then(|answer| answer.as_ref().ok()).unwrap_or(&nothing);
         let usage = self.reader.totals.of_turn(said, initialized.quirks.running_usage);
@@ -32,8 +32,13 @@ impl Running<'_> {
             self.say(held.clone(), out);
         }
         self.tell(told, out);
-        let is_nothing = self.reader.totals.is_nothing(usage.as_ref());
+        let is_nothing = self.reader.totals.is_nothing(usage.as_ref(), initialized.quirks.running_usage);
         let was_cut_off = initialized.quirks.hides_cuts && self.asks_model && self.said && is_nothing;
+        let failed_in_silence = initialized.quirks.fails_in_silence
+            && self.asks_model
+            && !self.said
+            && !self.reader.has_called()
+            && said.get("stopReason").and_then(Value::as_str) == Some("end_turn");
         let base = TurnComplete {
             model: usage.as_ref().and_then(|usage| usage.model.clone()),
             usage,
@@ -63,6 +68,10 @@ impl Running<'_> {
             Some(Ok(_)) if was_cut_off => {
                 let text = "the model's answer broke off: the agent counts no tokens for it";
                 Err(Error::new(Category::Overloaded, text))
+            }
+            Some(Ok(_)) if failed_in_silence => {
+                let text = "the agent ended the turn without a word, as it does when its model fails";
+                Err(Error::other(text))
             }
             Some(Ok(answer)) => Ok(stopped_by(&answer, base, self.was_denied)),
         }

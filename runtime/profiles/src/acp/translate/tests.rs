@@ -13,7 +13,7 @@ fn told(name: &str, when: When, updates: &[Value]) -> Vec<Value> {
     for update in updates {
         reader.update(update, when, &|id| (id == "terminal-1").then(|| "printed".to_owned()), &mut out);
     }
-    reader.end(&mut out);
+    reader.end(false, &mut out);
     out.into_iter().map(shown).collect()
 }
 

@@ -2,13 +2,13 @@
 
 use std::hash::BuildHasher;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use trunkline_sdk::protocol::{ToolEnd, ToolStart, ToolUpdate};
 use trunkline_sdk::{Json, ToolCallId};
 
 use super::super::content::{Content, LONGEST_RESULT, blocks, raw_output};
 use super::super::media;
-use super::super::read::{json, text};
+use super::super::read::{json, list, says_nothing, text};
 use super::{Reader, UpdateEvent, When};
 
 /// The most tool calls of one turn that are reported.
@@ -27,22 +27,57 @@ pub(super) struct Call {
     input: Option<Json>,
     /// The content that was told last.
     text: String,
+    /// What a request of permission may leave out, as it was told last; nothing once the call has ended.
+    told: Map<String, Value>,
     ended: bool,
     /// The host has denied it.
     denied: bool,
 }
 
+/// A tool call that a request asks about.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    /// Nothing where the request has an id of its own, which is that of no call.
+    pub(crate) id: Option<ToolCallId>,
+    pub(crate) tool: String,
+    /// All that is known of it: what the request says, and what was told before.
+    pub(crate) tool_call: Value,
+}
+
+impl Call {
+    fn tell(&mut self, update: &Value) {
+        let shows_change = || list(update, "content").iter().any(|one| text(one, "type") == Some("diff"));
+        for name in ["title", "kind", "rawInput", "locations", "content"] {
+            // Other content may be long, comes with each update, and says nothing of what is asked.
+            let Some(value) = update.get(name).filter(|_| name != "content" || shows_change()) else {
+                continue;
+            };
+            if !says_nothing(value) {
+                self.told.insert(name.to_owned(), value.clone());
+            }
+        }
+    }
+}
+
 impl Reader {
-    /// A request asks about a tool call: it has begun, if it was not told before. Its id and tool.
-    pub(crate) fn asked(
-        &mut self,
-        tool_call: &Value,
-        out: &mut Vec<UpdateEvent>,
-    ) -> Option<(ToolCallId, String)> {
+    /// A request asks about a tool call: it has begun, if it was not told before.
+    pub(crate) fn asked(&mut self, tool_call: &Value, out: &mut Vec<UpdateEvent>) -> Option<Asked> {
         let id = text(tool_call, "toolCallId")?;
         self.restarts.worked();
+        if self.quirks.asks_by_ids_of_their_own {
+            let tool = self.tool(id, tool_call);
+            return Some(Asked { id: None, tool, tool_call: tool_call.clone() });
+        }
         let call = self.call(id, tool_call, When::Now, out)?;
-        Some((call.id.clone(), call.tool.clone()))
+        let said = tool_call.as_object()?.iter().filter(|(_, value)| !says_nothing(value));
+        let mut whole = call.told.clone();
+        whole.extend(said.map(|(name, value)| (name.clone(), value.clone())));
+        Some(Asked { id: Some(call.id.clone()), tool: call.tool.clone(), tool_call: whole.into() })
+    }
+
+    /// Whether a tool was called in this turn.
+    pub(crate) fn has_called(&self) -> bool {
+        !self.calls.is_empty()
     }
 
     /// The host has denied a call. Some agents say no more of it.
@@ -52,12 +87,14 @@ impl Reader {
         }
     }
 
-    /// The turn ends: ends of calls that were denied and of which the agent said no more.
-    pub(crate) fn end(&mut self, out: &mut Vec<UpdateEvent>) {
-        for call in self.calls.values_mut().filter(|call| call.denied && !call.ended) {
+    /// The turn ends: ends of calls of which the agent said no more. One that was denied has failed; of another no one
+    /// knows, where the turn `is_well`.
+    pub(crate) fn end(&mut self, is_well: bool, out: &mut Vec<UpdateEvent>) {
+        for call in self.calls.values_mut().filter(|call| !call.ended && (call.denied || is_well)) {
             call.ended = true;
-            let content = Some("the permission was denied".to_owned());
-            let end = ToolEnd { content, is_error: Some(true), ..ToolEnd::new(call.id.clone()) };
+            let content = call.denied.then(|| "the permission was denied".to_owned());
+            let end =
+                ToolEnd { content, is_error: call.denied.then_some(true), ..ToolEnd::new(call.id.clone()) };
             out.push(UpdateEvent::Event(end.into()));
         }
     }
@@ -88,8 +125,16 @@ impl Reader {
                 ..ToolStart::new(call_id.clone(), tool.clone())
             };
             out.push(UpdateEvent::Event(start.into()));
-            let call =
-                Call { id: call_id, tool, title, input, text: String::new(), ended: false, denied: false };
+            let call = Call {
+                id: call_id,
+                tool,
+                title,
+                input,
+                text: String::new(),
+                told: Map::new(),
+                ended: false,
+                denied: false,
+            };
             self.calls.insert(id.to_owned(), call);
         }
         self.calls.get_mut(id)
@@ -147,6 +192,7 @@ impl Reader {
         if call.ended {
             return;
         }
+        call.tell(update);
         let mut content = Content::of(update);
         let shown: Vec<String> = content.terminals.iter().filter_map(|id| terminal(id)).collect();
         shown.iter().for_each(|output| content.say(output));
@@ -175,6 +221,7 @@ impl Reader {
                 content.say("the permission was denied");
             }
             call.text = String::new();
+            call.told = Map::new();
             let end = ToolEnd {
                 content: (!content.text.is_empty()).then_some(content.text),
                 is_error: Some(failed),

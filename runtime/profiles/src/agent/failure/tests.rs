@@ -55,6 +55,8 @@ fn failures_have_their_category() {
         ),
         ("Invalid session identifier \"x\".", None, Category::SessionNotFound),
         ("No authentication information found.", None, Category::Auth),
+        ("No LLM provider configured. Run `hermes model` to select a provider", None, Category::Auth),
+        ("The fake credential was rejected. Update the API key and retry.", None, Category::Auth),
         ("No session, task, or name matched 'x'", None, Category::SessionNotFound),
         ("\u{1b}[91m\u{1b}[1mError: \u{1b}[0mSession not found", None, Category::SessionNotFound),
         ("Model not found: fake/absent.", None, Category::ModelNotFound),
