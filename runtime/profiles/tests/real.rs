@@ -5,7 +5,8 @@
 //! TRUNKLINE_CLIS=DIR cargo test -p trunkline-profiles --test real -- --ignored
 //! ```
 //!
-//! `DIR` is where `npm install` was run; nothing is installed. The outcome is `real-matrix.md`. `TRUNKLINE_REAL` and
+//! `DIR` is where `npm install` was run; its folder `bin` has links to the programs of Python packages, each of an
+//! environment of its own. Nothing is installed. The outcome is `real-matrix.md`. `TRUNKLINE_REAL` and
 //! `TRUNKLINE_REAL_SCENARIO` choose rows and columns, by names with commas between; the file stays as it is then, but for
 //! these cells where `TRUNKLINE_REAL_WRITE` is set. `TRUNKLINE_REAL_JOBS` rows run at a time. For an installation of older
 //! versions: `TRUNKLINE_REAL_TRANSPORT` is the `transport` of every row.
@@ -150,6 +151,17 @@ const FACTS: &str = include_str!("clis/README.md");
 /// What no agent may be unable to do, whose profile is one of the two.
 const REQUIRED: [&str; 10] =
     ["memory", "allow", "deny", "stop", "resume", "2 MB", "401", "429", "cut", "two sessions"];
+
+#[test]
+fn the_page_of_acp_has_each_agent_in_the_version_that_was_tried() {
+    let page = include_str!("../../../docs/profiles/acp.md");
+    for agent in AGENTS.iter().filter(|agent| agent.profile == "acp") {
+        let version = matrix::read_version(agent).expect("the matrix has its version");
+        let (command, version) = (format!("\"command\": \"{}\"", agent.cli), format!("| {version} |"));
+        let is_told = page.lines().any(|line| line.contains(&command) && line.contains(&version));
+        assert!(is_told, "{}: no row with {command} and {version}", agent.name);
+    }
+}
 
 #[test]
 fn the_matrix_has_every_cell_and_each_is_passed_or_explained() {

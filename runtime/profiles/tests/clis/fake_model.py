@@ -73,7 +73,7 @@ def pick(tools, names):
 
 def shell_call(tools, cmd):
     """(tool name, arguments, kind) for whichever shell tool the CLI offered."""
-    n = pick(tools, ["Bash", "shell_command", "exec_command", "shell", "local_shell", "run_shell_command", "bash", "exec", "execute_command"])
+    n = pick(tools, ["Bash", "shell_command", "exec_command", "shell", "local_shell", "run_shell_command", "bash", "exec", "execute_command", "terminal"])
     if n is None:
         return None
     if n == "shell":
@@ -112,9 +112,9 @@ def patch_call(tools, n, patch):
 def overwrite_call(tools, path, step):
     """The call that replaces the line "before", or the one that must come before it."""
     n = pick(tools, ["Write", "write_file", "write", "edit", "apply_patch", "exec"])
-    read = {"Write": "Read", "write": "read"}.get(n)
+    read = {"Write": "Read", "write": "read", "write_file": "read_file"}.get(n)
     if step == 0 and read in tools:
-        return read, {"Read": {"file_path": path}}.get(read, {"filePath": path, "path": path}), tools[read]
+        return read, {"read": {"filePath": path, "path": path}}.get(read, {"file_path": path}), tools[read]
     if step > (1 if read in tools else 0):
         return None
     if n == "edit":
@@ -133,10 +133,29 @@ def escape_call(tools, cmd):
 def note_call(tools, text, results):
     """The call of leave_note, or the search that must come before it where tools of MCP servers are listed only then."""
     n = next((n for n in tools if n.endswith("leave_note")), None)
+    found = re.search(r'"name":\s*"(\w*leave_note)"', results[-1]) if results and "tool_call" in tools else None
+    if found:                                    # what the search found is called by another tool
+        return "tool_call", {"name": found.group(1), "arguments": {"text": text}}, tools["tool_call"]
     if n:
         return None if any("noted" in result for result in results) or len(results) > 1 else (n, {"text": text}, tools[n])
-    n = pick(tools, ["ToolSearch", "tool_search"])
+    found = re.search(r"\w+\.leave_note", results[0]) if len(results) == 1 and "run_typescript" in tools else None
+    if found:
+        code = "async function main() { return await tools.%s({text: %s}); }" % (found.group(), json.dumps(text))
+        return "run_typescript", {"code": code}, tools["run_typescript"]
+    n = pick(tools, ["ToolSearch", "tool_search", "search_tool_functions"])
     return (n, {"query": "leave note"}, tools[n]) if n and not results else None
+
+
+PATHS = ("file_path", "filePath", "path")
+
+
+def fit(call, properties):
+    """The call as its tool declares it: by its own word for a path, and without what it does not know."""
+    n, a, kind = call
+    path = next((a[k] for k in PATHS if k in a), None)
+    if path is not None:
+        a = dict(a, **dict.fromkeys(PATHS, path))
+    return n, {k: v for k, v in a.items() if k in properties}, kind
 
 
 class Reply:
@@ -485,8 +504,9 @@ class H(BaseHTTPRequestHandler):
                 users.append(texts(m.get("content"))); results = kept(results, users[-1])
             elif m.get("role") == "tool":
                 results.append(texts(m.get("content")) or "(empty)")
-        tools = {t["function"]["name"]: "function" for t in b.get("tools", []) if t.get("type") == "function"}
-        r = decide(users, results, tools, False)
+        offered = {t["function"]["name"]: t["function"] for t in b.get("tools", []) if t.get("type") == "function"}
+        r = decide(users, results, dict.fromkeys(offered, "function"), False)
+        r.calls = [fit(call, offered[call[0]]["parameters"]["properties"]) for call in r.calls]
         if r.err:
             h = [("retry-after", "1")] if r.err == 429 else []
             return self.send_json({"error": {"message": r.why or "fake error %d" % r.err, "type": "fake", "code": {401: "invalid_api_key", 429: "rate_limit_exceeded"}.get(r.err)}}, r.err, h)

@@ -13,13 +13,41 @@ use super::{
     place::{Credentials, Place},
 };
 
+mod acp;
+
 /// When an agent asks for permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asks {
     ForCommands,
+    /// For commands that it takes for dangerous, such as one that deletes a folder.
+    ForDangerousCommands,
     ToLeaveItsSandbox,
     /// Whatever is configured to run runs unasked.
     NoOne,
+}
+
+impl Asks {
+    /// The input that makes the model run a command for which the agent asks, where it asks at all.
+    pub(crate) fn run(self, command: &str) -> String {
+        match self {
+            Self::ForCommands | Self::NoOne => format!("FAKE:bash:{command};;"),
+            Self::ForDangerousCommands => format!("FAKE:bash:{};;", dangerous(command)),
+            Self::ToLeaveItsSandbox => format!("FAKE:esc:{command};;"),
+        }
+    }
+
+    /// The same of two at once.
+    pub(crate) fn run_both(self, first: &str, second: &str) -> String {
+        match self {
+            Self::ForCommands | Self::NoOne => format!("FAKE:two:{first};;{second};;"),
+            Self::ForDangerousCommands => format!("FAKE:two:{};;{};;", dangerous(first), dangerous(second)),
+            Self::ToLeaveItsSandbox => format!("FAKE:esctwo:{first};;{second};;"),
+        }
+    }
+}
+
+fn dangerous(command: &str) -> String {
+    format!("{command}; rm -rf no-such-folder")
 }
 
 /// What an agent cannot do: a scenario, what it shows instead, and the line of the facts that says so.
@@ -325,45 +353,12 @@ pub(crate) const AGENTS: &[Agent] = &[
             Cannot { scenario: "mode", shows: "a mode to choose", line: "No plan mode" },
         ],
     },
-    Agent {
-        name: "acp: claude-agent-acp",
-        profile: "acp",
-        cli: "claude-agent-acp",
-        asks: Asks::ForCommands,
-        configuration: |_| Some(("acp", json!({"command": "claude-agent-acp"}))),
-        environment: |place| {
-            let mut variables = claude(place);
-            variables.push(("ANTHROPIC_MODEL", "claude-sonnet-4-5".to_owned()));
-            variables
-        },
-        secrets: &["ANTHROPIC_API_KEY"],
-        settle: nothing,
-        session: no_members,
-        streams: true,
-        other_model: "claude-opus-5-5",
-        mode: Some(("plan", "Plan mode is active")),
-        cannot: &[NO_STEER],
-    },
-    Agent {
-        name: "acp: codex-acp",
-        profile: "acp",
-        cli: "codex-acp",
-        asks: Asks::ToLeaveItsSandbox,
-        configuration: |_| Some(("acp", json!({"command": "codex-acp"}))),
-        environment: codex,
-        secrets: &["FAKE_KEY"],
-        settle: codex_home,
-        // Its default mode lets a model judge, instead of the user.
-        session: || json!({"mode": "read-only"}),
-        streams: true,
-        other_model: "gpt-6-sol",
-        mode: Some(("workspace-write", "workspace-write")),
-        cannot: &[
-            NO_STEER,
-            Cannot { scenario: "model gone", shows: "an end in time", line: TRIES_WITHOUT_END },
-            Cannot { scenario: "model never there", shows: "an end in time", line: TRIES_WITHOUT_END },
-        ],
-    },
+    acp::CLAUDE,
+    acp::CODEX,
+    acp::QWEN,
+    acp::KIMI,
+    acp::VIBE,
+    acp::HERMES,
 ];
 
 fn claude(place: &Place) -> Vec<(&'static str, String)> {
@@ -499,7 +494,7 @@ pub(crate) fn installation() -> PathBuf {
 /// Where programs are found: of the installation first, and its node.
 pub(crate) fn search_path() -> OsString {
     let modules = installation();
-    let own = [modules.join("node/bin"), modules.join(".bin")];
+    let own = [modules.join("node/bin"), modules.join(".bin"), modules.with_file_name("bin")];
     let usual = std::env::var_os("PATH").unwrap_or_default();
     let usual: Vec<_> = std::env::split_paths(&usual).collect();
     std::env::join_paths(own.into_iter().chain(usual)).expect("no path has a colon")
@@ -508,8 +503,10 @@ pub(crate) fn search_path() -> OsString {
 /// What an agent says of its version, where it is installed.
 pub(crate) fn version(agent: &Agent) -> Option<String> {
     let home = tempfile::tempdir().ok()?;
-    let mut command = Command::new(installation().join(".bin").join(agent.cli));
-    command.arg("--version").env_clear().env("PATH", search_path()).env("HOME", home.path());
+    let path = search_path();
+    let of_installation = std::env::split_paths(&path).take(3).map(|folder| folder.join(agent.cli));
+    let mut command = Command::new(of_installation.into_iter().find(|program| program.exists())?);
+    command.arg("--version").env_clear().env("PATH", path).env("HOME", home.path());
     let said = command.stdin(Stdio::null()).output().ok()?;
     // One of them says it on stderr.
     let said = [said.stdout, said.stderr].concat();

@@ -54,6 +54,14 @@ pub(crate) fn read() -> Cells {
     cells
 }
 
+/// The version that the file says an agent was tried in.
+pub(crate) fn read_version(agent: &Agent) -> Option<String> {
+    let text = fs::read_to_string(path()).ok()?;
+    let row = format!("| {} | `{}` | ", agent.name, agent.cli);
+    let said = text.lines().find_map(|line| line.strip_prefix(&row))?;
+    Some(said.trim_end_matches([' ', '|']).to_owned())
+}
+
 /// How much of a failure is shown, in characters.
 const SHOWN: usize = 160;
 
@@ -63,7 +71,11 @@ const SHOWN: usize = 160;
 /// When it cannot be written.
 pub(crate) fn add(tried: &Cells) {
     // This takes seconds, in which another run may write its own cells: the file is read after it.
-    let versions: Vec<_> = AGENTS.iter().map(agents::version).collect();
+    let version = |agent: &Agent| {
+        let is_tried = tried.keys().any(|(name, _)| name == agent.name);
+        agents::version(agent).filter(|_| is_tried).or_else(|| read_version(agent))
+    };
+    let versions: Vec<_> = AGENTS.iter().map(version).collect();
     let mut cells = read();
     cells.extend(tried.clone());
     let cells = &cells;

@@ -8,7 +8,6 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    agents::Asks,
     hub::{Hub, Step, Turn, expect},
     place::{Credentials, Place},
 };
@@ -225,10 +224,7 @@ fn within_a_turn(turn: &Turn) -> Step {
 
 /// The input that makes the model run a command which leaves a file.
 fn touch(place: &Place, file: &str) -> String {
-    match place.agent.asks {
-        Asks::ForCommands | Asks::NoOne => format!("FAKE:bash:touch {file};;"),
-        Asks::ToLeaveItsSandbox => format!("FAKE:esc:touch {file};;"),
-    }
+    place.agent.asks.run(&format!("touch {file}"))
 }
 
 fn allow(place: &Place) -> Step {

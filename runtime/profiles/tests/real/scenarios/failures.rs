@@ -6,7 +6,6 @@ use serde_json::json;
 
 use super::{HELLO, Place, fails, goes_on};
 use crate::real::{
-    agents::Asks,
     hub::{Step, expect},
     orphans,
     place::Credentials,
@@ -169,12 +168,7 @@ pub(super) fn stop_in_tool(place: &Place) -> Step {
     let mut hub = place.host(Credentials::There)?;
     place.open(&mut hub, "s", &json!({}))?;
     hub.turn("s", "FAKE:text pipit-one")?.says(HELLO)?;
-    let command = "touch begun; sleep 97";
-    let input = match place.agent.asks {
-        Asks::ForCommands | Asks::NoOne => format!("FAKE:bash:{command};;"),
-        Asks::ToLeaveItsSandbox => format!("FAKE:esc:{command};;"),
-    };
-    let id = hub.input("s", &input)?;
+    let id = hub.input("s", &place.agent.asks.run("touch begun; sleep 97"))?;
     hub.run_until("s", || place.work().join("begun").exists())?;
     hub.send(&json!({"type": "stop", "session_id": "s", "turn_id": id}))?;
     let asked = Instant::now();

@@ -38,12 +38,8 @@ fn written(place: &Place, directive: &str) -> Step {
 }
 
 pub(super) fn two_tools(place: &Place) -> Step {
-    let directive = match place.agent.asks {
-        Asks::ForCommands | Asks::NoOne => "two",
-        Asks::ToLeaveItsSandbox => "esctwo",
-    };
-    let (turn, requests) =
-        allowed(place, &format!("FAKE:{directive}:touch first-made;;touch second-made;;"))?;
+    let input = place.agent.asks.run_both("touch first-made", "touch second-made");
+    let (turn, requests) = allowed(place, &input)?;
     for file in ["first-made", "second-made"] {
         expect(place.work().join(file).exists(), format_args!("the file {file}"), turn.told())?;
         let named = requests.iter().filter(|request| request.to_string().contains(file)).count();

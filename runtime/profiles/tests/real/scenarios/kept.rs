@@ -6,7 +6,6 @@ use serde_json::json;
 
 use super::{HELLO, Place, goes_on, replies::said, tools_are_whole};
 use crate::real::{
-    agents::Asks,
     hub::{Step, expect},
     place::{Credentials, SECRET},
 };
@@ -82,11 +81,7 @@ pub(super) fn secret(place: &Place) -> Step {
     place.write("work/note.txt", &format!("{SECRET}\n"))?;
     let (mut hub, log) = place.logging_host()?;
     place.open(&mut hub, "s", &json!({}))?;
-    let input = match place.agent.asks {
-        Asks::ForCommands | Asks::NoOne => "FAKE:bash:cat note.txt;;",
-        Asks::ToLeaveItsSandbox => "FAKE:esc:cat note.txt;;",
-    };
-    let turn = hub.input("s", input)?;
+    let turn = hub.input("s", &place.agent.asks.run("cat note.txt"))?;
     let turn = hub.follow("s", &turn, |_| true)?;
     turn.is("completed")?;
     tools_are_whole(&turn)?;
