@@ -1,0 +1,191 @@
+//! Questions: the hub's page asks them with buttons, and the answer comes as an ordinary message with the button's text.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use trunkline_protocol::{FieldKind, InputRequest, Json, QuestionField, RequestId};
+
+use crate::show;
+
+/// A question that waits for its answers, which come one by one.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) request_id: RequestId,
+    prompt: String,
+    fields: Vec<QuestionField>,
+    values: BTreeMap<String, Json>,
+}
+
+/// What an answer came to.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Answered {
+    /// All is answered.
+    Whole(BTreeMap<String, Json>),
+    /// The next one is to be asked, or the same again with the reason.
+    Next(Option<String>),
+}
+
+impl Asked {
+    /// Takes a question. `None` for one that asks for a secret: the hub stores what is said.
+    pub(crate) fn new(request: InputRequest) -> Option<Self> {
+        let mut fields = request.fields.unwrap_or_default();
+        if fields.is_empty() {
+            fields.push(QuestionField { id: "answer".to_owned(), ..QuestionField::default() });
+        }
+        let secret = fields.iter().any(|field| field.kind == Some(FieldKind::Secret));
+        (!secret).then(|| Self {
+            request_id: request.request_id,
+            prompt: request.prompt,
+            fields,
+            values: BTreeMap::new(),
+        })
+    }
+
+    /// What the channel `question` shows of the field that comes next.
+    pub(crate) fn shown(&self) -> String {
+        let Some(field) = self.fields.get(self.values.len()) else { return String::new() };
+        let question = match &field.label {
+            Some(label) if self.fields.len() == 1 && self.prompt.is_empty() => label.clone(),
+            Some(label) if self.values.is_empty() => format!("{}\n{label}", self.prompt),
+            Some(label) => label.clone(),
+            None => self.prompt.clone(),
+        };
+        let options: Vec<_> = match field.kind {
+            Some(FieldKind::Boolean) => vec![json!({ "label": "Yes" }), json!({ "label": "No" })],
+            _ => {
+                let choices = field.choices.iter().flatten();
+                let option = |(id, label, text): (&String, &Option<String>, &Option<String>)| {
+                    let label = label.as_ref().unwrap_or(id);
+                    match text {
+                        Some(text) => json!({ "label": label, "description": text }),
+                        None => json!({ "label": label }),
+                    }
+                };
+                choices.map(|choice| option((&choice.id, &choice.label, &choice.description))).collect()
+            }
+        };
+        let multiple = field.kind == Some(FieldKind::Choices);
+        let questions = json!([{
+            "question": show::cut(&question, 64 * 1024),
+            "header": show::cut(field.label.as_deref().unwrap_or(&field.id), 256),
+            "options": options,
+            "multiSelect": multiple,
+        }]);
+        json!({ "type": "tool_use", "name": "AskUserQuestion", "input": { "questions": questions } })
+            .to_string()
+    }
+
+    /// Takes the answer to the field that was shown.
+    pub(crate) fn answer(&mut self, text: &str) -> Answered {
+        let Some(field) = self.fields.get(self.values.len()) else {
+            return Answered::Whole(std::mem::take(&mut self.values));
+        };
+        let value = match read(field, text) {
+            Ok(value) => value,
+            Err(why) => return Answered::Next(Some(why)),
+        };
+        self.values.extend(show::value(&value).map(|value| (field.id.clone(), value)));
+        match self.values.len() < self.fields.len() {
+            true => Answered::Next(None),
+            false => Answered::Whole(std::mem::take(&mut self.values)),
+        }
+    }
+}
+
+/// The value that a text stands for.
+fn read(field: &QuestionField, text: &str) -> Result<Value, String> {
+    let said = text.trim();
+    let choice = |said: &str| {
+        let choices = field.choices.iter().flatten();
+        let is_meant = |name: &str| name.trim().eq_ignore_ascii_case(said);
+        let mut found = choices
+            .filter(|choice| is_meant(choice.label.as_deref().unwrap_or(&choice.id)) || is_meant(&choice.id));
+        found.next().map(|choice| Value::from(choice.id.clone()))
+    };
+    match field.kind {
+        Some(FieldKind::Boolean) => match said.to_ascii_lowercase().as_str() {
+            "yes" | "true" | "y" => Ok(Value::Bool(true)),
+            "no" | "false" | "n" => Ok(Value::Bool(false)),
+            _ => Err("answer with Yes or No".to_owned()),
+        },
+        Some(FieldKind::Number) => {
+            let number = said.parse::<f64>().ok().and_then(serde_json::Number::from_f64);
+            let whole = said.parse::<i64>().ok().map(Value::from);
+            whole.or_else(|| number.map(Value::Number)).ok_or_else(|| "answer with a number".to_owned())
+        }
+        Some(FieldKind::Choice) => choice(said).ok_or_else(|| "answer with one of the choices".to_owned()),
+        Some(FieldKind::Choices) => {
+            // A label may have a comma of its own.
+            if let Some(one) = choice(said) {
+                return Ok(Value::Array(vec![one]));
+            }
+            let parts = said.split([',', '\n']).map(str::trim).filter(|part| !part.is_empty());
+            let all: Option<Vec<_>> = parts.map(choice).collect();
+            all.map(Value::Array).ok_or_else(|| "answer with choices, with commas between".to_owned())
+        }
+        Some(FieldKind::Text | FieldKind::Secret) | None => Ok(Value::from(text)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use trunkline_protocol::Choice;
+
+    use super::*;
+
+    fn field(id: &str, kind: FieldKind, choices: &[(&str, &str)]) -> QuestionField {
+        let choices = choices.iter().map(|(id, label)| Choice {
+            id: (*id).to_owned(),
+            label: Some((*label).to_owned()),
+            description: None,
+        });
+        QuestionField {
+            id: id.to_owned(),
+            kind: Some(kind),
+            choices: Some(choices.collect()),
+            ..QuestionField::default()
+        }
+    }
+
+    fn asked(fields: Vec<QuestionField>) -> Option<Asked> {
+        let request_id = RequestId::new("r").unwrap();
+        Asked::new(InputRequest {
+            request_id,
+            prompt: "Where?".to_owned(),
+            fields: Some(fields),
+            expires_at: None,
+        })
+    }
+
+    #[test]
+    fn fields_are_asked_one_by_one_and_labels_mean_their_ids() {
+        let choices = [("eu", "Europe"), ("us", "The US, east")];
+        let mut asked = asked(vec![
+            field("where", FieldKind::Choice, &choices),
+            field("also", FieldKind::Choices, &choices),
+            field("dry", FieldKind::Boolean, &[]),
+            field("copies", FieldKind::Number, &[]),
+            field("note", FieldKind::Text, &[]),
+        ])
+        .unwrap();
+        let shown: Value = serde_json::from_str(&asked.shown()).unwrap();
+        assert_eq!(shown["input"]["questions"][0]["options"][1]["label"], "The US, east");
+        assert!(matches!(asked.answer("Mars"), Answered::Next(Some(_))));
+        for text in ["europe ", "The US, east", "No", "3"] {
+            assert_eq!(asked.answer(text), Answered::Next(None), "{text}");
+        }
+        let Answered::Whole(values) = asked.answer(" as it is ") else { panic!("not whole") };
+        let values = serde_json::to_value(values).unwrap();
+        let expected =
+            json!({ "where": "eu", "also": ["us"], "dry": false, "copies": 3, "note": " as it is " });
+        assert_eq!(values, expected);
+    }
+
+    #[test]
+    fn a_question_without_fields_is_a_text_and_one_for_a_secret_is_not_asked() {
+        let mut text = asked(Vec::new()).unwrap();
+        assert!(text.shown().contains("Where?"));
+        assert!(matches!(text.answer(""), Answered::Whole(values) if values.contains_key("answer")));
+        assert!(asked(vec![field("key", FieldKind::Secret, &[])]).is_none());
+    }
+}

@@ -1,0 +1,87 @@
+//! How sessions end, and what is remembered of them.
+
+use trunkline_protocol::SessionClose;
+
+use super::{Bridge, KNOWN};
+use crate::{
+    frame::{NativeSession, ToHub},
+    outbox::Lost,
+    session::Session,
+};
+
+impl Bridge {
+    /// Ends in order: each turn gets its end, and sessions are closed.
+    pub(crate) fn leave(&mut self) {
+        for id in self.sessions.keys().cloned().collect::<Vec<_>>() {
+            self.over(&id, Some("the runtime ends"));
+        }
+    }
+
+    /// The host has ended: no session goes on.
+    pub(crate) fn host_ended(&mut self) {
+        for id in self.sessions.keys().cloned().collect::<Vec<_>>() {
+            self.over(&id, Some("the host has ended"));
+        }
+        self.said.clear();
+    }
+
+    /// Closes a session at the host, and forgets it. The hub's next message opens it again.
+    pub(super) fn close(&mut self, id: &str) {
+        self.flush(id);
+        let Some(session) = self.sessions.remove(id) else { return };
+        self.say(&session.wire, None, SessionClose {});
+        self.forget(id, &session);
+    }
+
+    /// A session has ended without being closed by the hub: what runs has its end, and why.
+    pub(super) fn over(&mut self, id: &str, why: Option<&str>) {
+        let Some(session) = self.sessions.get(id) else { return };
+        let open: Vec<_> = session.turns.iter().map(|turn| turn.hub.clone()).collect();
+        let is_answered = session.is_answered;
+        if let Some(why) = why.filter(|_| is_answered && !open.is_empty()) {
+            self.show(id, "system", why);
+        }
+        for (place, hub) in open.into_iter().enumerate() {
+            let Some(hub) = hub else { continue };
+            if place > 0 {
+                self.put_started(id, &hub);
+            }
+            self.put_completed(id, &hub, 1);
+        }
+        if !is_answered {
+            let error = Some(why.unwrap_or("the session has ended").to_owned());
+            let created = ToHub::Created { session_id: id.to_owned(), ok: false, error, native_handle: None };
+            self.out.push(id, Lost::Again, &created);
+        }
+        self.close(id);
+    }
+
+    fn forget(&mut self, id: &str, session: &Session) {
+        self.wires.remove(&session.wire);
+        self.requests.retain(|_, pending| pending.session != id);
+        self.files.forget(id);
+        if session.native.is_none() && session.messages > 0 {
+            self.forgotten.push_back(id.to_owned());
+            if self.forgotten.len() > KNOWN {
+                self.forgotten.pop_front();
+            }
+        }
+    }
+
+    /// Remembers a session that can be resumed.
+    pub(super) fn remember(&mut self, id: &str) {
+        let Some(session) = self.sessions.get(id) else { return };
+        let Some(native) = &session.native else { return };
+        let known = NativeSession {
+            session_id: native.clone(),
+            first_prompt: session.first_prompt.clone(),
+            message_count: session.messages,
+        };
+        let agent = session.agent.clone();
+        self.known.retain(|(_, before)| before.session_id != known.session_id);
+        self.known.push_back((agent, known));
+        if self.known.len() > KNOWN {
+            self.known.pop_front();
+        }
+    }
+}

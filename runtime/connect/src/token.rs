@@ -1,0 +1,139 @@
+//! The runtime's token: in a file that is its user's alone, and in no log.
+
+use std::{
+    fmt, fs, io,
+    io::{Read, Write},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+/// The longest file, in bytes.
+const MAX_BYTES: u64 = 8192;
+
+/// A file with a runtime's token, which others may not read.
+#[derive(Clone)]
+pub struct TokenFile {
+    path: PathBuf,
+}
+
+/// Why there is no token. The texts are sentences without a full stop.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// The file cannot be read or written.
+    #[error("the token file {path} cannot be {what}: {source}", path = path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        what: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// Others may read it.
+    #[error("others may read the token file {path}: `chmod 600` it", path = .0.display())]
+    Open(PathBuf),
+    /// It holds no token.
+    #[error("the token file {path} holds no token on one line", path = .0.display())]
+    Empty(PathBuf),
+}
+
+impl fmt::Debug for TokenFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TokenFile").field(&self.path).finish()
+    }
+}
+
+impl TokenFile {
+    /// Names a file.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads the token. Blocks.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn read(&self) -> Result<String, TokenError> {
+        let failed = |source| TokenError::Io { path: self.path.clone(), what: "read", source };
+        let file = fs::File::open(&self.path).map_err(failed)?;
+        let found = file.metadata().map_err(failed)?;
+        if found.mode() & 0o077 != 0 {
+            return Err(TokenError::Open(self.path.clone()));
+        }
+        let mut text = String::new();
+        file.take(MAX_BYTES).read_to_string(&mut text).map_err(failed)?;
+        let token = text.trim();
+        match token.is_empty() || !token.chars().all(|c| c.is_ascii_graphic()) {
+            true => Err(TokenError::Empty(self.path.clone())),
+            false => {
+                // No log shows it, whatever is logged of what is sent.
+                trunkline_redact::register("runtime token", token);
+                Ok(token.to_owned())
+            }
+        }
+    }
+
+    /// Puts a token in the place of the one that is there. One who reads the file sees either, whole. Blocks.
+    ///
+    /// # Errors
+    /// Why the file has the one of before.
+    pub fn replace(&self, token: &str) -> Result<(), TokenError> {
+        trunkline_redact::register("runtime token", token);
+        let write = || {
+            let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let folder = folder.unwrap_or(Path::new("."));
+            let mut new = tempfile::Builder::new();
+            let new = new.prefix(".token-").make_in(folder, |path| {
+                fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+            });
+            let mut new = new?;
+            writeln!(new, "{token}")?;
+            new.as_file().sync_all()?;
+            new.persist(&self.path).map_err(|error| error.error)?;
+            Ok(())
+        };
+        write().map_err(|source| TokenError::Io { path: self.path.clone(), what: "written", source })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_replaced_whole_and_stays_private() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = TokenFile::new(folder.path().join("token"));
+        assert!(matches!(file.read(), Err(TokenError::Io { .. })));
+        file.replace("one").unwrap();
+        assert_eq!(file.read().unwrap(), "one");
+        file.replace("two:3").unwrap();
+        assert_eq!(file.read().unwrap(), "two:3");
+        let mode = fs::metadata(file.path()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no other file is left");
+    }
+
+    #[test]
+    fn a_file_that_others_may_read_or_that_holds_no_token_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = TokenFile::new(folder.path().join("token"));
+        file.replace("secret").unwrap();
+        fs::set_permissions(file.path(), fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(matches!(file.read(), Err(TokenError::Open(_))));
+        for text in ["", "\n", "two words", "two\nlines"] {
+            file.replace(text).unwrap();
+            assert!(matches!(file.read(), Err(TokenError::Empty(_))), "{text:?}");
+        }
+        assert!(!format!("{file:?}").contains("secret"));
+    }
+}
