@@ -16,6 +16,7 @@ mod agents;
 mod chat;
 mod completions;
 mod config;
+mod connect;
 mod daemon;
 mod demo;
 mod doctor;
@@ -42,6 +43,7 @@ pub(crate) enum Command {
     Run(run::Run),
     Chat(chat::Chat),
     Serve(serve::Serve),
+    Connect(connect::Connect),
     Up(up::Up),
     Down(daemon::Down),
     Open(daemon::Open),
@@ -76,6 +78,7 @@ impl Command {
             Self::Run(command) => on_runtime(command.run(config))?,
             Self::Chat(command) => on_runtime(command.run(config))?,
             Self::Serve(command) => on_runtime(command.run(config))?,
+            Self::Connect(command) => on_runtime(command.run(config))?,
             Self::Up(command) => on_runtime(command.run(config))?,
             Self::Down(command) => on_runtime(command.run())?,
             Self::Open(command) => on_runtime(command.run())?,
@@ -101,7 +104,7 @@ impl Command {
 
     /// Whether it serves others, and so may send traces.
     pub(crate) fn serves(&self) -> bool {
-        matches!(self, Self::Up(_) | Self::Serve(_))
+        matches!(self, Self::Up(_) | Self::Serve(_) | Self::Connect(_))
     }
 
     /// Who reads what it logs.
@@ -110,6 +113,7 @@ impl Command {
             Self::Chat(command) if command.debug => Reader::Author,
             Self::Chat(_) | Self::Run(_) | Self::Demo(_) | Self::Sessions(_) => Reader::Person,
             Self::Serve(_)
+            | Self::Connect(_)
             | Self::Up(_)
             | Self::Down(_)
             | Self::Open(_)

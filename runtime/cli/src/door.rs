@@ -77,16 +77,47 @@ fn fitting(
     overrides: &Overrides,
     config: Option<&Path>,
 ) -> Result<Door, String> {
-    if let Some(option) = target.of_own_host().or_else(|| overrides.of_own_host()) {
-        return Err(format!("{option} is for a host of this command's own"));
+    if let Some(option) = overrides.of_own_host() {
+        return Err(of_own_host(option));
+    }
+    let (agent, notices) = same(&running, target, config)?;
+    let cwd = folder_to_name(overrides, &agent, &running)?;
+    Ok(Door { folder, running, agent, cwd, notices })
+}
+
+fn of_own_host(option: &str) -> String {
+    format!("{option} is for a host of this command's own")
+}
+
+/// The agent that is meant, and notices, where the daemon has the same configuration.
+fn same(
+    running: &Running,
+    target: &Target,
+    config: Option<&Path>,
+) -> Result<(AgentConfig, Vec<String>), String> {
+    if let Some(option) = target.of_own_host() {
+        return Err(of_own_host(option));
     }
     let effective = target.effective(config);
     let (agent, effective, notices) = effective.ok_or("what is wrong with the configuration is said here")?;
-    if running.configuration.as_ref() != Some(&effective) {
-        return Err("its configuration is another; `trunkline reload` has it read its file again".to_owned());
+    match running.configuration.as_ref() == Some(&effective) {
+        true => Ok((agent, notices)),
+        false => {
+            Err("its configuration is another; `trunkline reload` has it read its file again".to_owned())
+        }
     }
-    let cwd = folder_to_name(overrides, &agent, &running)?;
-    Ok(Door { folder, running, agent, cwd, notices })
+}
+
+/// Connects to the daemon that does what a host in this process would do, for a hub that opens sessions itself. `None` where
+/// there is none: the log says why one that runs does not.
+pub(crate) async fn stream(may: Use, target: &Target, config: Option<&Path>) -> Option<UnixStream> {
+    let (_, running) = if may.no_daemon { None } else { noted() }?;
+    let same = told(same(&running, target, config));
+    let (_, notices) = same?;
+    let stream = told(connect(&running).await.map_err(|error| error.to_string()))?;
+    tell(&notices);
+    tracing::info!("the daemon is the host of the sessions");
+    Some(stream)
 }
 
 /// The folder that a session names, where its agent works in another one without that.

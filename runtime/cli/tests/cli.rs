@@ -3,11 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod cli {
+    mod amurg_hub;
     mod attach;
     mod canary;
     mod chat;
     mod commands;
     mod config;
+    mod connect;
     mod demo;
     mod disk;
     mod doctor;

@@ -8,7 +8,11 @@ use axum::{
 };
 use hyper::client::conn::http1::handshake;
 use hyper_util::rt::TokioIo;
-use tokio::{net::UnixStream, time::timeout};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::UnixStream,
+    time::timeout,
+};
 
 /// How long an answer may take.
 const ANSWERED: Duration = Duration::from_secs(30);
@@ -32,24 +36,41 @@ pub async fn ask(
 ) -> io::Result<(StatusCode, Bytes)> {
     let asked = async {
         let stream = UnixStream::connect(socket).await?;
-        let (mut sender, connection) = handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(header::HOST, "daemon")
-            .header(header::CONTENT_TYPE, "application/json")
-            .body(Body::from(body))
-            .map_err(io::Error::other)?;
-        let answered = async {
-            let response = sender.send_request(request).await.map_err(io::Error::other)?;
-            let status = response.status();
-            let body = to_bytes(Body::new(response.into_body()), ANSWER).await.map_err(io::Error::other)?;
-            Ok((status, body))
-        };
-        tokio::select! {
-            answered = answered => answered,
-            Err(error) = connection => Err(io::Error::other(error)),
-        }
+        ask_over(stream, "daemon", method, path, body).await
     };
     timeout(ANSWERED, asked).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+}
+
+/// The same over a connection that is there, to a host of this name, however long it takes.
+///
+/// # Errors
+/// When the connection breaks, or what comes is no answer, or longer than 1 MiB.
+///
+/// # Panics
+/// Outside a tokio runtime with I/O.
+pub async fn ask_over(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send,
+    host: &str,
+    method: Method,
+    path: &str,
+    body: Vec<u8>,
+) -> io::Result<(StatusCode, Bytes)> {
+    let (mut sender, connection) = handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(header::HOST, host)
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(Body::from(body))
+        .map_err(io::Error::other)?;
+    let answered = async {
+        let response = sender.send_request(request).await.map_err(io::Error::other)?;
+        let status = response.status();
+        let body = to_bytes(Body::new(response.into_body()), ANSWER).await.map_err(io::Error::other)?;
+        Ok((status, body))
+    };
+    tokio::select! {
+        answered = answered => answered,
+        Err(error) = connection => Err(io::Error::other(error)),
+    }
 }

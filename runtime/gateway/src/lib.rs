@@ -39,7 +39,7 @@ mod routes;
 mod tls;
 mod token;
 
-pub use ask::ask;
+pub use ask::{ask, ask_over};
 pub use axum::http::{Method, StatusCode};
 pub use entrance::{Entrance, Name};
 pub use gateway::{Gateway, Operate, Options, UsedInDay};

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use trunkline_testing::{has_program, skipped};
 
 /// What is not run here: how the command begins, and why.
-const ELSEWHERE: [(&str, &str); 39] = [
+const ELSEWHERE: [(&str, &str); 40] = [
     ("cargo ", "builds, tests or installs; `.ci/run` does"),
     ("go build ", "`.ci/run suite` does"),
     (".ci/", "runs the tests, this one too"),
@@ -35,6 +35,7 @@ const ELSEWHERE: [(&str, &str); 39] = [
     ("trunkline up", "a daemon that stays; `cli::gateway` runs it"),
     ("trunkline down", "a daemon of the reader's; `cli::gateway` runs it"),
     ("trunkline open", "a daemon of the reader's; `cli::gateway` runs it"),
+    ("trunkline connect amurg", "a hub of the reader's; `cli::connect` runs it"),
     ("trunkline token", "a daemon of the reader's; `cli::gateway` runs it"),
     ("TOKEN=", "a daemon of the reader's; `cli::gateway` runs it"),
     (

@@ -1,0 +1,99 @@
+//! A runtime's token by a code that an administrator of the hub approves.
+
+use std::{io, time::Duration};
+
+use anstream::eprintln;
+use anyhow::anyhow;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep, timeout};
+use trunkline_connect::{Address, TokenFile, stream};
+use trunkline_gateway::{Method, ask_over};
+
+use super::runtime_id;
+use crate::{
+    exit,
+    fault::{Done, Fault},
+    terminal::one_line,
+};
+
+/// How long an answer may take.
+const ANSWERS: Duration = Duration::from_secs(30);
+
+/// The longest that a code is waited for, whatever the hub says.
+const WAITS: Duration = Duration::from_secs(15 * 60);
+
+#[derive(Deserialize)]
+struct Code {
+    user_code: String,
+    verification_url: String,
+    polling_token: String,
+    #[serde(default)]
+    expires_in: u64,
+    #[serde(default)]
+    interval: u64,
+}
+
+#[derive(Deserialize)]
+struct Polled {
+    status: String,
+    #[serde(default)]
+    token: String,
+    #[serde(default)]
+    runtime_id: String,
+    #[serde(default)]
+    org_id: String,
+}
+
+/// Asks for a code, shows it, waits until it is approved, and writes the token.
+pub(super) async fn register(hub: &Address, file: &TokenFile) -> Done {
+    let code: Code = ask(hub, "/api/runtime/register", &json!({})).await?;
+    // The hub's words, on a terminal.
+    eprintln!("open {} and approve the code {}", one_line(&code.verification_url), one_line(&code.user_code));
+    let until = Instant::now() + Duration::from_secs(code.expires_in).min(WAITS);
+    while Instant::now() < until {
+        sleep(Duration::from_secs(code.interval.clamp(1, 60))).await;
+        let asked = json!({ "polling_token": code.polling_token });
+        let polled: Polled = ask(hub, "/api/runtime/register/poll", &asked).await?;
+        match polled.status.as_str() {
+            "pending" => {}
+            "approved" => return approved(hub, file, &polled),
+            _ => break,
+        }
+    }
+    Err(Fault::failed(anyhow!("no one approved the code in time"))
+        .next("run this again: it asks for another code"))
+}
+
+fn approved(hub: &Address, file: &TokenFile, polled: &Polled) -> Done {
+    let runtime = runtime_id(&polled.runtime_id)
+        .map_err(|why| Fault::failed(anyhow!("the id of the hub is none: {why}")))?;
+    let is_token = !polled.token.is_empty() && polled.token.chars().all(|c| c.is_ascii_graphic());
+    if !is_token {
+        return Err(Fault::failed(anyhow!("the hub gave no token")));
+    }
+    file.replace(&polled.token).map_err(Fault::failed)?;
+    eprintln!("the token is in {}", file.path().display());
+    let org = one_line(&polled.org_id);
+    let org = if org.is_empty() { String::new() } else { format!(" --org {}", shell_words::quote(&org)) };
+    let path = file.path().display().to_string();
+    let path = shell_words::quote(&path);
+    eprintln!("next: trunkline connect amurg --hub {hub} --runtime-id {runtime} --token-file {path}{org}");
+    Ok(exit::OK)
+}
+
+/// Asks the hub over HTTP.
+async fn ask<T: DeserializeOwned>(hub: &Address, path: &str, body: &Value) -> Result<T, Fault> {
+    let asked = async {
+        let stream = stream(hub).await?;
+        ask_over(stream, &hub.authority(), Method::POST, path, body.to_string().into_bytes()).await
+    };
+    let answered = timeout(ANSWERS, asked).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+    let (status, body) = answered
+        .map_err(|error| Fault::failed(anyhow!(error).context(format!("failed to ask the hub at {hub}"))))?;
+    if !status.is_success() {
+        return Err(Fault::failed(anyhow!("the hub at {hub} answered {status}")).next("check its address"));
+    }
+    serde_json::from_slice(&body)
+        .map_err(|_| Fault::failed(anyhow!("the hub at {hub} gave an answer that is not understood")))
+}
