@@ -73,6 +73,8 @@ function forward({ url, headers: { authorization } }, answer, to) {
   asked.on("error", () => answer.destroy());
 }
 
+const LATE = 60_000; // for a page that cannot be loaded, or says nothing
+
 // Opens a page until it has said its last.
 async function browse(address, last) {
   const profile = mkdtempSync(join(tmpdir(), "trunkline-browser-"));
@@ -81,10 +83,20 @@ async function browse(address, last) {
   if (process.getuid() === 0) flags.push("--no-sandbox");
   const child = spawn(chromium, [...flags, address], { stdio: "ignore", detached: true });
   const ended = new Promise((resolve) => child.on("close", resolve));
+  let timer;
+  const failed = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error("the page said nothing in time")), LATE);
+    void ended.then((status) => reject(new Error(`the browser ended with ${status}`)));
+  });
   try {
-    return await Promise.race([last, ended.then((status) => Promise.reject(new Error(`the browser ended with ${status}`)))]);
+    return await Promise.race([last, failed]);
   } finally {
-    process.kill(-child.pid, "SIGKILL");
+    clearTimeout(timer);
+    try {
+      process.kill(-child.pid, "SIGKILL");
+    } catch {
+      // it has ended, with all that it began
+    }
     await ended;
     rmSync(profile, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 });
   }
