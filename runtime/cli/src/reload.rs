@@ -18,7 +18,7 @@ use trunkline_host::{
 use crate::{
     daemon::{Folder, Running},
     fault::Fault,
-    target::{self, Chosen, Target},
+    target::{self, Chosen, Processes, Target},
 };
 
 /// What a configuration is read again with, and for whom.
@@ -27,6 +27,7 @@ pub(crate) struct Reload {
     target: Target,
     also: Vec<String>,
     may: SessionMay,
+    processes: Processes,
     file: Option<PathBuf>,
     host: Host,
     /// The configuration that the host was made of.
@@ -50,13 +51,15 @@ impl Reload {
         file: Option<&Path>,
         also: &[String],
         may: SessionMay,
+        processes: Processes,
     ) -> Result<(Chosen, Arc<Self>), Fault> {
-        let (config, agent, effective) = target.config_beside(file, also, &may)?;
+        let (config, agent, effective) = target.config_beside(file, also, &may, processes)?;
         let chosen = target.host_of(config.clone(), agent)?;
         let reload = Self {
             target: target.clone(),
             also: also.to_owned(),
             may,
+            processes,
             file: file.map(Path::to_owned),
             host: chosen.host.clone(),
             began_with: config,
@@ -92,7 +95,7 @@ impl Reload {
         // First, so that a configuration that is wrong does not let a certificate run out.
         self.tls.get().map_or(Ok(()), Tls::reload).map_err(Fault::usage)?;
         let (config, _, effective) =
-            self.target.config_beside(self.file.as_deref(), &self.also, &self.may)?;
+            self.target.config_beside(self.file.as_deref(), &self.also, &self.may, self.processes)?;
         if config.source != self.began_with.source {
             let (before, now) = (&self.began_with.source, &config.source);
             return Err(Fault::usage(anyhow!(

@@ -158,6 +158,20 @@ pub(crate) fn list_variables(agent: &mut AgentConfig) {
     agent.env_passthrough.extend(model.into_iter().map(str::to_owned));
 }
 
+/// How many processes an agent has whose adapter does not say that it knows `cwd`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Processes {
+    /// One: its sessions name no folder.
+    One,
+    /// One for each folder that its sessions name.
+    PerFolder,
+}
+
+/// Whether an agent's adapter is known to work in any folder that a session names.
+fn knows_folders(agent: &AgentConfig) -> bool {
+    built_in(&agent.profile).is_some_and(Profile::knows_folders)
+}
+
 /// The model that the configuration of a built-in adapter names.
 pub(crate) fn model_of(agent: &AgentConfig) -> Option<&str> {
     agent.config.as_ref()?.get("model")?.as_str().filter(|model| !model.is_empty())
@@ -339,6 +353,7 @@ impl Target {
         file: Option<&Path>,
         also: &[String],
         may: &SessionMay,
+        processes: Processes,
     ) -> Result<(Config, AgentConfig, Option<String>), Fault> {
         let target = self.by_environment();
         let (mut config, document) = target.config_and_document(file)?;
@@ -355,6 +370,7 @@ impl Target {
         let effective = document.and_then(|document| effective::digest(&document, &config));
         for agent in config.agents.iter_mut().chain([&mut agent]) {
             agent.session_may = std::mem::take(&mut agent.session_may).union(may);
+            agent.process_per_folder = processes == Processes::PerFolder && !knows_folders(agent);
         }
         Ok((config, agent, effective))
     }

@@ -77,6 +77,8 @@ pub struct Rules {
     pub standby: bool,
     /// The options without which a session is refused ([ext.7]).
     pub relied_on: ReliedOn,
+    /// True if the process runs in the folder that its sessions name as their `cwd`, so that the adapter need not know it.
+    pub is_in_cwd: bool,
     /// The waits before a process that failed is started again.
     pub backoff: Backoff,
 }

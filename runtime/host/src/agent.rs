@@ -188,6 +188,7 @@ pub(crate) fn rules(config: &AgentConfig) -> Rules {
             Unenforced::Refuse => ReliedOn::Restrictions,
             Unenforced::RefuseAny => ReliedOn::Everything,
         },
+        is_in_cwd: false,
         backoff: Backoff {
             base: config.restart.base,
             cap: config.restart.cap,

@@ -109,6 +109,16 @@ pub enum OpenError {
         /// The limit.
         limit: usize,
     },
+    /// Sessions work in so many folders that each have a process of their own.
+    #[error(
+        "agent {agent:?}: processes run in {limit} folders, which is the limit; close the sessions of one"
+    )]
+    TooManyFolders {
+        /// The agent.
+        agent: String,
+        /// The limit, of all agents.
+        limit: usize,
+    },
     /// The adapter says that it takes no more sessions at a time.
     #[error(
         "open a session: the adapter of agent {agent:?} takes {limit} at a time, which are open; close one"

@@ -1,6 +1,7 @@
 //! The host: agents by id, the sessions that are opened on them.
 
 mod agents;
+mod placed;
 mod reconfigure;
 
 use std::{
@@ -19,7 +20,7 @@ use tokio::{
     sync::oneshot,
 };
 use tracing::Instrument;
-use trunkline_core::Core;
+use trunkline_core::{Core, Rules};
 use trunkline_process::ChildSpec;
 use trunkline_protocol::{AgentState, Capabilities, Model, SessionId, SessionStart};
 use trunkline_wirelog::WireSink;
@@ -395,6 +396,9 @@ impl Host {
             let shared = &agent.shared;
             let cwd = session_options::open(&shared.config, &start)
                 .map_err(|option| OpenError::WouldWiden { agent: shared.id.to_string(), option })?;
+            let agent = self.placed(agent.clone(), cwd.as_ref())?;
+            self.link(&agent)?;
+            let shared = &agent.shared;
             let secrets = shared.hold_secrets(&start)?;
             if self.make_room(&agent)? {
                 break (agent, cwd, secrets);
@@ -464,7 +468,7 @@ impl Host {
         };
         let shared = &agent.shared;
         let before = shared.opened.fetch_add(1, Ordering::AcqRel);
-        let in_all = before + agents.draining(agent);
+        let in_all = before + agents.draining(agent) + agents.beside(agent);
         let error = if let Some(limit) = shared.limits.max_sessions.filter(|limit| in_all >= *limit) {
             OpenError::TooManySessions { agent: Some(shared.id.to_string()), limit }
         } else if let Some(limit) = shared.declaration.max_sessions().filter(|limit| before >= *limit) {
@@ -503,7 +507,8 @@ impl Host {
         let Some(connect) = agent.take_connect() else { return Ok(()) };
         shared.folder.record();
         self.inner.orphans.sweep(&runtime);
-        let core = Core::new(agent::rules(&shared.config), seed());
+        let rules = Rules { is_in_cwd: agent.is_placed, ..agent::rules(&shared.config) };
+        let core = Core::new(rules, seed());
         let roots = agent::roots(&shared.config);
         let span = tracing::info_span!("adapter", agent = &*shared.id);
         let driver = Driver::new(core, shared.clone(), agent.inbox.clone(), connect, files, roots);

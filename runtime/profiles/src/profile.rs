@@ -57,12 +57,21 @@ impl Profile {
         model::variables(self.name)
     }
 
+    /// Whether its adapter works in any folder that a session names. Those that do not have no use for one.
+    #[must_use]
+    pub fn knows_folders(&self) -> bool {
+        !WITHOUT_FOLDERS.contains(&self.name)
+    }
+
     /// The command by which a person logs its agent in, if it has one.
     #[must_use]
     pub fn login(&self) -> Option<&'static str> {
         credentials::of(self.name).map(Credentials::login)
     }
 }
+
+/// The profiles whose adapters honour no `cwd`.
+const WITHOUT_FOLDERS: [&str; 4] = ["generic-http", "echo", "mock", "replay"];
 
 /// The type that a profile reads as its configuration, and the schema that was made of it.
 struct Configured<C>(&'static str, PhantomData<C>);

@@ -75,6 +75,7 @@ pub fn refusal(error: &OpenError) -> SessionClosed {
         OpenError::UnknownAgent { .. } => (ClosedReason::UnknownAgent, Category::Other),
         OpenError::TooManySessions { .. }
         | OpenError::AdapterFull { .. }
+        | OpenError::TooManyFolders { .. }
         | OpenError::TooManySecrets { .. } => (ClosedReason::Limit, Category::Busy),
         OpenError::WouldWiden { .. } | OpenError::Refused { .. } => {
             (ClosedReason::Refused, Category::PermissionDenied)

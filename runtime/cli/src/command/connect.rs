@@ -23,7 +23,7 @@ use crate::{
     fault::{Done, Fault},
     journal,
     reload::Reload,
-    target::Target,
+    target::{Processes, Target},
 };
 
 /// How much is on its way between this process and the host in it, in bytes.
@@ -176,7 +176,7 @@ impl Amurg {
         }
         // From now on it does not end the program.
         let hangups = signal(SignalKind::hangup())?;
-        let (chosen, reload) = Reload::begin(&target, config, &[], SessionMay::default())?;
+        let (chosen, reload) = Reload::begin(&target, config, &[], SessionMay::default(), Processes::One)?;
         chosen.any_may_run()?;
         let mut options = RelayOptions::default();
         let folder = if self.adapter.is_some() { None } else { journal::folder(None, config)? };

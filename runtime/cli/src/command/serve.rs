@@ -17,7 +17,7 @@ use crate::{
     fault::{Done, Fault},
     journal::{self, SOCKET},
     reload::Reload,
-    target::Target,
+    target::{Processes, Target},
 };
 
 /// Serves every configured agent over stdin and stdout, to a hub in any language
@@ -95,7 +95,7 @@ impl Serve {
         let names = self.session_may.split(',').map(str::trim).filter(|name| !name.is_empty());
         let may = SessionMay::from_names(names)
             .map_err(|error| Fault::usage(error).next("correct --session-may"))?;
-        let (chosen, reload) = Reload::begin(&self.target, config, &self.also, may)?;
+        let (chosen, reload) = Reload::begin(&self.target, config, &self.also, may, Processes::One)?;
         chosen.any_may_run()?;
         let tools = if self.tools_as_output { ToolsAsOutput::Yes } else { ToolsAsOutput::No };
         let mut options = RelayOptions::default().tools_as_output(tools);

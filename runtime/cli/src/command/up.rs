@@ -36,7 +36,7 @@ use crate::{
     fault::{Done, Fault},
     journal,
     reload::Reload,
-    target::Target,
+    target::{Processes, Target},
     traces,
 };
 
@@ -106,9 +106,9 @@ impl Up {
         }
         // From now on it does not end the program.
         let hangups = signal(SignalKind::hangup())?;
-        // No network names a folder; who connects to the socket is the user, who works where they are.
-        let may = SessionMay::listed([SessionOption::Cwd]);
-        let (chosen, reload) = Reload::begin(&self.target, config, &[], may)?;
+        // No network names any of these; who connects to the socket is the user, who works where they are, with their tools.
+        let may = SessionMay::listed([SessionOption::Cwd, SessionOption::AddDirs, SessionOption::McpServers]);
+        let (chosen, reload) = Reload::begin(&self.target, config, &[], may, Processes::PerFolder)?;
         chosen.any_may_run()?;
         let host = chosen.host;
         // Its tokens, too: who could add one would be a client.

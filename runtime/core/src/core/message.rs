@@ -9,7 +9,7 @@ use trunkline_protocol::{
     session_named_in, strip, strip_info, type_named_in,
 };
 
-use super::{Core, Counter, WhyClosed, turn::Attached};
+use super::{Core, Counter, WhyClosed, session::CWD, turn::Attached};
 use crate::{Cause, SteerError, TurnNo, TurnScope};
 
 impl Core {
@@ -273,7 +273,12 @@ impl Core {
         now: Instant,
     ) {
         let Some(session) = self.get(index) else { return };
-        if let Some(applied) = &info.options_applied {
+        if let Some(applied) = &mut info.options_applied {
+            let is_asked = session.start.as_ref().is_some_and(|start| start.cwd.is_some());
+            if session.is_in_cwd && is_asked && applied.iter().all(|applied| applied != CWD) {
+                applied.push(CWD.to_owned());
+            }
+
             let asked = session.start.as_deref().into_iter().flat_map(SessionStart::options);
             let applied = asked.filter(|option| applied.iter().any(|applied| applied == option)).collect();
             session.known().options_applied = applied;

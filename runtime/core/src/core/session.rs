@@ -51,6 +51,8 @@ pub(super) struct Session {
     pub(super) start: Option<Box<SessionStart>>,
     meta: Option<Box<Meta>>,
     real_cwd: Option<Box<Path>>,
+    /// Whether the process runs in `start.cwd`, if there is one.
+    pub(super) is_in_cwd: bool,
     /// The id in the running process; nothing where the process does not know the session.
     pub(super) wire: Option<SessionId>,
     /// What was agreed on; nothing until the adapter's first message ([ext.2]).
@@ -153,13 +155,15 @@ impl Session {
 
     /// The options that this session relies on ([ext.7]).
     fn relied_on(&self, relied_on: ReliedOn) -> Vec<&'static str> {
-        match (&self.start, relied_on) {
+        let mut relied_on: Vec<_> = match (&self.start, relied_on) {
             (None, _) | (_, ReliedOn::Nothing) => Vec::new(),
             (Some(start), ReliedOn::Restrictions) => {
                 start.enforced_options().map(EnforcedOption::name).collect()
             }
             (Some(start), ReliedOn::Everything) => start.options().collect(),
-        }
+        };
+        relied_on.retain(|option| !self.is_in_cwd || *option != CWD);
+        relied_on
     }
 
     /// Those of them that the adapter does not list.
@@ -171,6 +175,9 @@ impl Session {
     }
 }
 
+/// The option that a process in its sessions' folder fulfils.
+pub(super) const CWD: &str = EnforcedOption::Cwd.name();
+
 impl Core {
     /// Takes a session. Its `session.start` is written as soon as the process runs ([session.1]).
     pub fn handle_open(&mut self, new: NewSession, now: Instant) -> Key {
@@ -181,6 +188,7 @@ impl Core {
             start,
             meta,
             real_cwd,
+            is_in_cwd: self.rules.is_in_cwd,
             wire: None,
             agreed: None,
             started_at: None,

@@ -77,6 +77,9 @@ pub struct AgentConfig {
     /// The domains that it may reach, of which a session may choose some ([ext.7]); `None` where nothing was said.
     /// Without a sandbox nothing holds the agent to them, so a configuration file must have one beside them.
     pub allowed_domains: Option<Vec<String>>,
+    /// True if sessions that name a `cwd` get a process that runs there, one for each folder, so that the adapter need not
+    /// know it. Nothing of this in a sandbox, whose folders are fixed, and over streams.
+    pub process_per_folder: bool,
     /// The reaction to a session's restriction that the adapter does not say it applies ([ext.7]).
     pub unenforced: Unenforced,
     /// The options that a session may set beyond what is harmless ([ext.7]).
@@ -166,6 +169,7 @@ impl AgentConfig {
             file_roots: Vec::new(),
             allowed_dirs: Vec::new(),
             allowed_domains: None,
+            process_per_folder: false,
             unenforced: Unenforced::default(),
             session_may: SessionMay::NONE,
             network_options: NetworkOptions::default(),

@@ -43,7 +43,9 @@ pub(super) struct Agent {
     /// Why it may not run.
     pub(super) refusal: Option<PolicyRefusal>,
     /// What its sandbox keeps from it.
-    trusted: Trusted,
+    pub(super) trusted: Trusted,
+    /// Whether it runs in the folder of its sessions.
+    pub(super) is_placed: bool,
 }
 
 /// Files that no sandbox lets a child change, absolute.
@@ -68,6 +70,8 @@ pub(super) struct Agents {
     /// Those that are another agent's configuration by now, or none's, and whose processes have not ended; the oldest
     /// first.
     pub(super) earlier: Vec<Arc<Agent>>,
+    /// Those that run in a folder of their sessions, beside the agent of the same id in `now`.
+    pub(super) placed: Vec<Arc<Agent>>,
     pub(super) default_agent: Option<String>,
     pub(super) max_sessions: Option<usize>,
 }
@@ -137,19 +141,21 @@ impl Parts {
             Arc::new(move || agent::child_spec(&config, &profiles, &folders)) as MakeSpec
         });
         let connect = Mutex::new(connect.or_else(|| make.clone().map(Connect::Process)));
-        Agent { shared, inbox, connect, over_streams, make, refusal, trusted: trusted.clone() }
+        let trusted = trusted.clone();
+        Agent { shared, inbox, connect, over_streams, make, refusal, trusted, is_placed: false }
     }
 }
 
 impl Agents {
     /// Every one that may have a process.
     pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Agent>> {
-        self.now.values().chain(&self.earlier)
+        self.now.values().chain(&self.placed).chain(&self.earlier)
     }
 
     /// Whether new sessions go to this one.
     pub(super) fn has(&self, agent: &Arc<Agent>) -> bool {
-        self.now.get(&agent.shared.id).is_some_and(|now| Arc::ptr_eq(now, agent))
+        let now = self.now.get(&agent.shared.id).into_iter().chain(&self.placed);
+        now.into_iter().any(|now| Arc::ptr_eq(now, agent))
     }
 
     /// Those of this id that are earlier ones.
@@ -169,6 +175,13 @@ impl Agents {
     /// Sessions that go on with an earlier configuration than that of this one.
     pub(super) fn draining(&self, agent: &Arc<Agent>) -> usize {
         let others = self.earlier_of(&agent.shared.id).filter(|other| !Arc::ptr_eq(other, agent));
+        others.map(|other| other.shared.opened.load(Ordering::Acquire)).sum()
+    }
+
+    /// Sessions of the same agent in processes for other folders.
+    pub(super) fn beside(&self, agent: &Arc<Agent>) -> usize {
+        let same = self.now.values().chain(&self.placed).filter(|other| other.shared.id == agent.shared.id);
+        let others = same.filter(|other| !Arc::ptr_eq(other, agent));
         others.map(|other| other.shared.opened.load(Ordering::Acquire)).sum()
     }
 

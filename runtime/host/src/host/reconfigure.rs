@@ -94,6 +94,13 @@ impl Host {
         self.inner.orphans.add(backends.map(|sandbox| &sandbox.backend));
         let gone = |id: &String| set.now.remove(&**id);
         let gone: Vec<Arc<Agent>> = changes.changed.iter().chain(&changes.removed).filter_map(gone).collect();
+        let (stay, leave) = std::mem::take(&mut set.placed)
+            .into_iter()
+            .partition(|agent: &Arc<Agent>| changes.unchanged.iter().any(|id| **id == *agent.shared.id));
+        set.placed = stay;
+        let leave: Vec<Arc<Agent>> = leave;
+        let gone: Vec<_> = gone.into_iter().chain(leave.iter().cloned()).collect();
+        set.earlier.extend(leave.into_iter().filter(|agent| agent.is_linked()));
         // Also one that has no link yet: who is about to open a session there makes one.
         gone.iter().for_each(|agent| agent.retire());
         set.earlier.extend(replaced);

@@ -63,6 +63,7 @@ pub(super) fn rules(offered: Extensions) -> Rules {
         close_on_exit: false,
         standby: false,
         relied_on: crate::ReliedOn::Restrictions,
+        is_in_cwd: false,
         backoff: Backoff {
             base: Duration::from_millis(250),
             cap: Duration::from_secs(30),
