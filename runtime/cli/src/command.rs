@@ -11,6 +11,7 @@ use crate::{
     log::Reader,
 };
 
+mod acp;
 mod adapter;
 mod agents;
 mod chat;
@@ -44,6 +45,7 @@ pub(crate) enum Command {
     Chat(chat::Chat),
     Serve(serve::Serve),
     Connect(connect::Connect),
+    Acp(acp::Acp),
     Up(up::Up),
     Down(daemon::Down),
     Open(daemon::Open),
@@ -79,6 +81,7 @@ impl Command {
             Self::Chat(command) => on_runtime(command.run(config))?,
             Self::Serve(command) => on_runtime(command.run(config))?,
             Self::Connect(command) => on_runtime(command.run(config))?,
+            Self::Acp(command) => on_runtime(command.run(config))?,
             Self::Up(command) => on_runtime(command.run(config))?,
             Self::Down(command) => on_runtime(command.run())?,
             Self::Open(command) => on_runtime(command.run())?,
@@ -114,6 +117,7 @@ impl Command {
             Self::Chat(_) | Self::Run(_) | Self::Demo(_) | Self::Sessions(_) => Reader::Person,
             Self::Serve(_)
             | Self::Connect(_)
+            | Self::Acp(_)
             | Self::Up(_)
             | Self::Down(_)
             | Self::Open(_)

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod cli {
+    mod acp;
     mod amurg_hub;
     mod attach;
     mod canary;

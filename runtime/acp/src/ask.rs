@@ -1,0 +1,310 @@
+//! Permissions and questions as a client is asked, and what its answer means.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+use trunkline_protocol::{
+    FieldKind, InputRequest, InputResponse, Json, OptionKind, PermissionRequest, PermissionResponse,
+    QuestionField, RequestId, SessionId,
+};
+
+use crate::update;
+
+/// The key of the value of a question without fields.
+const ANSWER: &str = "answer";
+
+/// What a client chooses from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Choice {
+    id: String,
+    name: String,
+    kind: OptionKind,
+    /// Whether the agent knows it by this id.
+    is_agents: bool,
+}
+
+/// A request that waits for the client.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Asked {
+    Permission(Permission),
+    Question(Question),
+}
+
+/// A permission that waits.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Permission {
+    request: RequestId,
+    choices: Vec<Choice>,
+}
+
+/// A question that waits.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Question {
+    request: RequestId,
+    fields: Vec<QuestionField>,
+}
+
+impl Permission {
+    /// What is asked, and the parameters of `session/request_permission`. An option whose kind is not known is left out:
+    /// what it decides is not.
+    pub(crate) fn of(session: &SessionId, request: &PermissionRequest) -> (Self, Value) {
+        let offered = request.options.iter().flatten();
+        let mut choices: Vec<_> = offered
+            .filter_map(|option| {
+                let name = option.label.clone().unwrap_or_else(|| option.id.clone());
+                Some(Choice { id: option.id.clone(), name, kind: option.kind?, is_agents: true })
+            })
+            .collect();
+        for (kind, id, name) in
+            [(OptionKind::AllowOnce, "allow", "Allow"), (OptionKind::RejectOnce, "reject", "Reject")]
+        {
+            if choices.iter().all(|choice| choice.kind.allows() != kind.allows()) {
+                let id = match choices.iter().any(|choice| choice.id == id) {
+                    true => format!("trunkline-{id}"),
+                    false => id.to_owned(),
+                };
+                choices.push(Choice { id, name: name.to_owned(), kind, is_agents: false });
+            }
+        }
+        let call = request.tool_call_id.as_ref().map_or(request.request_id.as_str(), |id| id.as_str());
+        let words = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        let title = words(&request.title).or_else(|| words(&request.description));
+        let mut content = Vec::new();
+        let about = [&request.description, &request.resource].into_iter().filter_map(words);
+        let about: Vec<_> = about.filter(|text| Some(text) != title.as_ref()).collect();
+        if !about.is_empty() {
+            content.push(update::text_content(&about.join("\n")));
+        }
+        content.extend(update::diffs(request.diffs.as_deref()));
+        let mut tool_call = json!({
+            "toolCallId": call,
+            "title": title.unwrap_or_else(|| request.tool.clone()),
+            "kind": update::tool_kind(&request.tool),
+            "status": "pending",
+            "content": content,
+        });
+        if let Some(input) = request.input.as_ref().and_then(update::value) {
+            tool_call["rawInput"] = input;
+        }
+        let options: Vec<_> = choices
+            .iter()
+            .map(|choice| json!({ "optionId": choice.id, "name": choice.name, "kind": choice.kind }))
+            .collect();
+        let params = json!({ "sessionId": session.as_str(), "toolCall": tool_call, "options": options });
+        (Self { request: request.request_id.clone(), choices }, params)
+    }
+
+    /// What the client's answer decides. Anything but a chosen option that allows denies.
+    pub(crate) fn decided(self, answer: Result<Value, String>) -> PermissionResponse {
+        let outcome = answer.map(|answer| answer["outcome"].clone()).unwrap_or_default();
+        let chosen = match outcome["outcome"].as_str() {
+            Some("selected") => outcome["optionId"].as_str(),
+            _ => None,
+        };
+        let chosen = chosen.and_then(|id| self.choices.into_iter().find(|choice| choice.id == id));
+        let approved = chosen.as_ref().is_some_and(|choice| choice.kind.allows());
+        let option_id = chosen.filter(|choice| choice.is_agents).map(|choice| choice.id);
+        PermissionResponse { option_id, ..PermissionResponse::new(self.request, approved) }
+    }
+}
+
+impl Question {
+    /// What is asked, and the parameters of `elicitation/create`. `None` where a form cannot ask it: a form shows what is
+    /// typed, so it asks for no secret.
+    pub(crate) fn of(session: &SessionId, request: &InputRequest) -> Option<(Self, Value)> {
+        let mut fields = request.fields.clone().unwrap_or_default();
+        if fields.is_empty() {
+            fields.push(QuestionField {
+                id: ANSWER.to_owned(),
+                required: Some(true),
+                ..QuestionField::default()
+            });
+        }
+        if fields.iter().any(|field| field.kind == Some(FieldKind::Secret)) {
+            return None;
+        }
+        let mut properties = Map::new();
+        for field in &fields {
+            properties.insert(field.id.clone(), property(field));
+        }
+        let required: Vec<_> =
+            fields.iter().filter(|field| field.required == Some(true)).map(|field| &field.id).collect();
+        let schema = json!({ "type": "object", "properties": properties, "required": required });
+        let params = json!({
+            "mode": "form",
+            "sessionId": session.as_str(),
+            "message": request.prompt,
+            "requestedSchema": schema,
+        });
+        Some((Self { request: request.request_id.clone(), fields }, params))
+    }
+
+    /// What the client's answer is. Anything but a form that was sent cancels.
+    pub(crate) fn decided(self, answer: Result<Value, String>) -> InputResponse {
+        let answer = answer.unwrap_or_default();
+        if answer["action"] != "accept" {
+            return cancelled(self.request);
+        }
+        let mut values = BTreeMap::new();
+        for field in self.fields {
+            let value = &answer["content"][&field.id];
+            let fits = match field.kind.unwrap_or(FieldKind::Text) {
+                FieldKind::Text | FieldKind::Secret | FieldKind::Choice => value.is_string(),
+                FieldKind::Boolean => value.is_boolean(),
+                FieldKind::Number => value.is_number(),
+                FieldKind::Choices => {
+                    value.as_array().is_some_and(|values| values.iter().all(Value::is_string))
+                }
+            };
+            if fits && let Ok(value) = Json::of(value) {
+                values.insert(field.id, value);
+            } else if field.required == Some(true) {
+                return cancelled(self.request);
+            }
+        }
+        InputResponse { request_id: self.request, values: Some(values), cancelled: None }
+    }
+}
+
+impl Asked {
+    pub(crate) fn request(&self) -> &RequestId {
+        match self {
+            Self::Permission(asked) => &asked.request,
+            Self::Question(asked) => &asked.request,
+        }
+    }
+}
+
+/// The answer to a question that no one answers.
+pub(crate) fn cancelled(request_id: RequestId) -> InputResponse {
+    InputResponse { request_id, values: None, cancelled: Some(true) }
+}
+
+/// A field of a form.
+fn property(field: &QuestionField) -> Value {
+    let choices = || {
+        let choices = field.choices.iter().flatten();
+        let titled = choices.map(|choice| {
+            let mut option =
+                json!({ "const": choice.id, "title": choice.label.as_ref().unwrap_or(&choice.id) });
+            if let Some(text) = &choice.description {
+                option["description"] = json!(text);
+            }
+            option
+        });
+        titled.collect::<Vec<_>>()
+    };
+    let mut property = match field.kind.unwrap_or(FieldKind::Text) {
+        FieldKind::Text | FieldKind::Secret => json!({ "type": "string" }),
+        FieldKind::Boolean => json!({ "type": "boolean" }),
+        FieldKind::Number => json!({ "type": "number" }),
+        FieldKind::Choice => json!({ "type": "string", "oneOf": choices() }),
+        FieldKind::Choices => json!({ "type": "array", "items": { "anyOf": choices() } }),
+    };
+    if let Some(label) = &field.label {
+        property["title"] = json!(label);
+    }
+    if let Some(default) = field.default.as_ref().and_then(update::value)
+        && !default.is_null()
+    {
+        property["default"] = default;
+    }
+    property
+}
+
+#[cfg(test)]
+mod tests {
+    use trunkline_protocol::{AdapterBody, AdapterMessage};
+
+    use super::*;
+
+    fn session() -> SessionId {
+        SessionId::new("s").unwrap()
+    }
+
+    fn permission(options: &str) -> (Permission, Value) {
+        let line = format!(
+            r#"{{"type":"permission.request","session_id":"s","request_id":"r","tool":"Bash","description":"d","resource":"ls","options":{options}}}"#
+        );
+        match AdapterMessage::parse(&line).unwrap().body {
+            AdapterBody::PermissionRequest(request) => Permission::of(&session(), &request),
+            body => panic!("{body:?}"),
+        }
+    }
+
+    #[test]
+    fn only_a_chosen_option_that_allows_approves() {
+        let options = r#"[{"id":"yes","kind":"allow_once"},{"id":"no","kind":"reject_once"},{"id":"odd"}]"#;
+        let (asked, params) = permission(options);
+        assert_eq!(params["options"].as_array().unwrap().len(), 2, "{params}");
+        for (answer, approved, option) in [
+            (Ok(json!({"outcome": {"outcome": "selected", "optionId": "yes"}})), true, Some("yes")),
+            (Ok(json!({"outcome": {"outcome": "selected", "optionId": "no"}})), false, Some("no")),
+            (Ok(json!({"outcome": {"outcome": "selected", "optionId": "odd"}})), false, None),
+            (Ok(json!({"outcome": {"outcome": "selected", "optionId": "else"}})), false, None),
+            (Ok(json!({"outcome": {"outcome": "selected"}})), false, None),
+            (Ok(json!({"outcome": {"outcome": "cancelled", "optionId": "yes"}})), false, None),
+            (Ok(json!({"outcome": "selected", "optionId": "yes"})), false, None),
+            (Ok(json!(true)), false, None),
+            (Err("gone".to_owned()), false, None),
+        ] {
+            let said = format!("{answer:?}");
+            let decided = asked.clone().decided(answer);
+            assert_eq!((decided.approved, decided.option_id.as_deref()), (approved, option), "{said}");
+        }
+    }
+
+    /// What the agent did not name it does not get back.
+    #[test]
+    fn there_is_always_a_way_to_allow_and_one_to_reject() {
+        for (options, ids) in [
+            ("null", ["allow", "reject"]),
+            (r#"[{"id":"allow","kind":"reject_once"}]"#, ["allow", "trunkline-allow"]),
+            (r#"[{"id":"ok","kind":"allow_always"}]"#, ["ok", "reject"]),
+        ] {
+            let (asked, params) = permission(options);
+            let shown: Vec<_> =
+                params["options"].as_array().unwrap().iter().map(|o| &o["optionId"]).collect();
+            assert_eq!(shown, ids, "{options}");
+            for id in ids {
+                let answer = json!({"outcome": {"outcome": "selected", "optionId": id}});
+                let decided = asked.clone().decided(Ok(answer));
+                assert_eq!(
+                    decided.option_id.is_some(),
+                    options.contains(&format!("\"{id}\"")),
+                    "{options} {id}"
+                );
+            }
+        }
+    }
+
+    fn question(fields: &str) -> Option<(Question, Value)> {
+        let line = format!(
+            r#"{{"type":"input.request","session_id":"s","request_id":"r","prompt":"p","fields":{fields}}}"#
+        );
+        match AdapterMessage::parse(&line).unwrap().body {
+            AdapterBody::InputRequest(request) => Question::of(&session(), &request),
+            body => panic!("{body:?}"),
+        }
+    }
+
+    #[test]
+    fn a_form_that_lacks_what_is_required_or_has_another_type_is_no_answer() {
+        let (asked, _) = question(r#"[{"id":"n","kind":"number","required":true},{"id":"t"}]"#).unwrap();
+        for (answer, values) in [
+            (json!({"action": "accept", "content": {"n": 3, "t": "x"}}), Some(2)),
+            (json!({"action": "accept", "content": {"n": 3, "t": 4}}), Some(1)),
+            (json!({"action": "accept", "content": {"n": "3"}}), None),
+            (json!({"action": "accept"}), None),
+            (json!({"action": "decline", "content": {"n": 3}}), None),
+            (json!({"action": "cancel"}), None),
+            (json!(null), None),
+        ] {
+            let decided = asked.clone().decided(Ok(answer.clone()));
+            assert_eq!(decided.values.map(|values| values.len()), values, "{answer}");
+            assert_eq!(decided.cancelled, values.is_none().then_some(true), "{answer}");
+        }
+        assert!(question(r#"[{"id":"s","kind":"secret"}]"#).is_none(), "a form shows it");
+        assert!(question("null").unwrap().1["requestedSchema"]["properties"]["answer"].is_object());
+    }
+}

@@ -1,0 +1,204 @@
+//! JSON-RPC 2.0 as a client of ACP speaks it: one message a line, no batches.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, value::RawValue};
+
+/// The id of a client's request, as the client wrote it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Id(String);
+
+impl Id {
+    /// The id that a JSON value is. `None` for what cannot be one.
+    pub(crate) fn of(value: &Value) -> Option<Self> {
+        matches!(value, Value::String(_) | Value::Number(_)).then(|| Self(value.to_string()))
+    }
+}
+
+/// Codes of errors, of JSON-RPC and of ACP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Code {
+    Parse = -32700,
+    InvalidRequest = -32600,
+    MethodNotFound = -32601,
+    InvalidParams = -32602,
+    Internal = -32603,
+    Cancelled = -32800,
+    AuthRequired = -32000,
+    NotFound = -32002,
+}
+
+/// Why a request is not done: a code, and a sentence for a person.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Refusal {
+    pub(crate) code: Code,
+    pub(crate) message: String,
+    /// What a program reads.
+    pub(crate) data: Option<Box<Value>>,
+}
+
+impl Refusal {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    /// That the parameters are wrong.
+    pub(crate) fn params(message: impl Into<String>) -> Self {
+        Self::new(Code::InvalidParams, message)
+    }
+}
+
+/// What a client says.
+#[derive(Debug)]
+pub(crate) enum Said {
+    Request {
+        id: Id,
+        method: String,
+        params: Value,
+    },
+    Notification {
+        method: String,
+        params: Value,
+    },
+    /// The answer to a request of ours, by its number. `Err` for an error, and for what cannot be an answer.
+    Answer {
+        to: u64,
+        result: Result<Value, String>,
+    },
+    /// An answer to nothing that was asked, which is ignored.
+    Stray,
+}
+
+#[derive(Deserialize)]
+struct Raw {
+    jsonrpc: Option<Value>,
+    #[serde(default, deserialize_with = "present")]
+    id: Option<Value>,
+    method: Option<Value>,
+    #[serde(default)]
+    params: Value,
+    result: Option<Value>,
+    error: Option<Value>,
+}
+
+/// A member that is there, `null` too.
+fn present<'de, D: serde::Deserializer<'de>>(reader: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(reader).map(Some)
+}
+
+/// Reads a line of a client.
+///
+/// # Errors
+/// What to answer, and the id of what it answers where one could be read.
+pub(crate) fn read(line: &str) -> Result<Said, (Option<Id>, Refusal)> {
+    let raw: Raw = serde_json::from_str(line)
+        .map_err(|error| (None, Refusal::new(Code::Parse, format!("the line is not JSON-RPC: {error}"))))?;
+    let id = raw.id.as_ref().and_then(Id::of);
+    let invalid = |why: &str| (id.clone(), Refusal::new(Code::InvalidRequest, why));
+    if raw.jsonrpc.as_ref().and_then(Value::as_str) != Some("2.0") {
+        return Err(invalid("`jsonrpc` must be \"2.0\""));
+    }
+    match raw.method {
+        Some(Value::String(method)) => Ok(match (id.clone(), raw.id) {
+            (Some(id), _) => Said::Request { id, method, params: raw.params },
+            (None, None) => Said::Notification { method, params: raw.params },
+            (None, Some(_)) => return Err(invalid("`id` must be a string or a number")),
+        }),
+        Some(_) => Err(invalid("`method` must be a string")),
+        None => Ok(match (raw.id.as_ref().and_then(Value::as_u64), raw.result, raw.error) {
+            (Some(to), Some(result), None) => Said::Answer { to, result: Ok(result) },
+            (Some(to), _, Some(error)) => Said::Answer { to, result: Err(error.to_string()) },
+            // A result of `null` is one that decides nothing.
+            (Some(to), None, None) => Said::Answer { to, result: Err("no result".to_owned()) },
+            (None, ..) => Said::Stray,
+        }),
+    }
+}
+
+/// Writes the answer to a request. `None` stands for an id that could not be read.
+pub(crate) fn answer(id: Option<&Id>, result: Result<Value, Refusal>) -> Vec<u8> {
+    let mut line = r#"{"jsonrpc":"2.0","id":"#.to_owned();
+    line.push_str(id.map_or("null", |id| &id.0));
+    match result {
+        Ok(result) => drop(write!(line, r#","result":{result}"#)),
+        Err(Refusal { code, message, data }) => {
+            let message = Value::from(message);
+            let _ = write!(line, r#","error":{{"code":{},"message":{message}"#, code as i32);
+            if let Some(data) = data {
+                let _ = write!(line, r#","data":{data}"#);
+            }
+            line.push('}');
+        }
+    }
+    line.push_str("}\n");
+    line.into_bytes()
+}
+
+/// Writes a request of ours.
+pub(crate) fn request(id: u64, method: &str, params: &impl Serialize) -> Vec<u8> {
+    message(Some(id), method, params)
+}
+
+/// Writes a notification.
+pub(crate) fn notification(method: &str, params: &impl Serialize) -> Vec<u8> {
+    message(None, method, params)
+}
+
+fn message(id: Option<u64>, method: &str, params: &impl Serialize) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Message<'a> {
+        jsonrpc: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<u64>,
+        method: &'a str,
+        params: Box<RawValue>,
+    }
+    // Values of JSON can be written.
+    let params = serde_json::value::to_raw_value(params).unwrap_or_default();
+    let message = Message { jsonrpc: "2.0", id, method, params };
+    let mut line = serde_json::to_vec(&message).unwrap_or_default();
+    line.push(b'\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_message_is_answered_with_the_right_code() {
+        for (line, code, id) in [
+            ("{", Code::Parse, None),
+            (r#"{"id":1,"method":"x"}"#, Code::InvalidRequest, Some("1")),
+            (r#"{"jsonrpc":"1.0","id":"a","method":"x"}"#, Code::InvalidRequest, Some("\"a\"")),
+            (r#"{"jsonrpc":"2.0","id":1,"method":7}"#, Code::InvalidRequest, Some("1")),
+            (r#"{"jsonrpc":"2.0","id":{},"method":"x"}"#, Code::InvalidRequest, None),
+            (r#"{"jsonrpc":"2.0","id":null,"method":"x"}"#, Code::InvalidRequest, None),
+        ] {
+            let (of, refusal) = read(line).unwrap_err();
+            assert_eq!((refusal.code, of.as_ref().map(|id| &*id.0)), (code, id), "{line}");
+        }
+        let deep = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"x","params":{}"#, "[".repeat(100_000));
+        assert_eq!(read(&deep).unwrap_err().1.code, Code::Parse);
+    }
+
+    #[test]
+    fn answers_and_messages_are_told_apart() {
+        assert!(matches!(read(r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#), Ok(Said::Request { .. })));
+        assert!(matches!(read(r#"{"jsonrpc":"2.0","method":"m"}"#), Ok(Said::Notification { .. })));
+        for (line, is_ok) in [
+            (r#"{"jsonrpc":"2.0","id":3,"result":{}}"#, true),
+            (r#"{"jsonrpc":"2.0","id":3,"result":null}"#, false),
+            (r#"{"jsonrpc":"2.0","id":3}"#, false),
+            (r#"{"jsonrpc":"2.0","id":3,"error":{"code":1,"message":"m"}}"#, false),
+            (r#"{"jsonrpc":"2.0","id":3,"result":{},"error":{}}"#, false),
+        ] {
+            match read(line) {
+                Ok(Said::Answer { to: 3, result }) => assert_eq!(result.is_ok(), is_ok, "{line}"),
+                said => panic!("{line}: {said:?}"),
+            }
+        }
+        assert!(matches!(read(r#"{"jsonrpc":"2.0","id":"x","result":{}}"#), Ok(Said::Stray)));
+    }
+}

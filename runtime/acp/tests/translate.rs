@@ -1,0 +1,478 @@
+//! Both sides of the translation, by hand: a client of ACP on one, a relay on the other. What the client gets is read with
+//! the official types.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+use std::sync::{Arc, Mutex};
+
+use agent_client_protocol_schema::v1::{
+    InitializeResponse, ListSessionsResponse, LoadSessionResponse, NewSessionResponse, PromptResponse,
+    RequestPermissionRequest, SessionNotification, SetSessionConfigOptionResponse,
+};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf},
+    sync::mpsc,
+    task::JoinHandle,
+};
+use trunkline_acp::{Boxed, Ended, Host, Options, Pipe, serve};
+
+/// How much is on its way.
+const ROOM: usize = 1 << 20;
+
+/// A relay whose part the test plays.
+struct Played {
+    pipes: mpsc::Sender<DuplexStream>,
+    removed: Arc<Mutex<Vec<String>>>,
+}
+
+impl Host for Played {
+    fn connect(&self) -> Boxed<'_, std::io::Result<Pipe>> {
+        Box::pin(async {
+            let (near, far) = tokio::io::duplex(ROOM);
+            self.pipes.send(far).await.map_err(std::io::Error::other)?;
+            let (input, output) = tokio::io::split(near);
+            let pipe: Pipe = (Box::new(input), Box::new(output));
+            Ok(pipe)
+        })
+    }
+
+    fn remove(&self, session: String) -> Boxed<'static, Result<(), String>> {
+        let removed = self.removed.clone();
+        Box::pin(async move {
+            removed.lock().unwrap().push(session);
+            Ok(())
+        })
+    }
+}
+
+/// One side of a pipe, by lines of JSON.
+struct Side {
+    lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
+    output: Option<WriteHalf<DuplexStream>>,
+}
+
+impl Side {
+    fn new(stream: DuplexStream) -> Self {
+        let (input, output) = tokio::io::split(stream);
+        Self { lines: BufReader::new(input).lines(), output: Some(output) }
+    }
+
+    async fn says(&mut self, message: Value) {
+        self.writes(&format!("{message}\n")).await;
+    }
+
+    async fn writes(&mut self, text: &str) {
+        self.output.as_mut().unwrap().write_all(text.as_bytes()).await.unwrap();
+    }
+
+    async fn hears(&mut self) -> Value {
+        let line = self.lines.next_line().await.unwrap().expect("another line");
+        serde_json::from_str(&line).unwrap()
+    }
+}
+
+struct Stage {
+    client: Side,
+    relay: Side,
+    pipes: mpsc::Receiver<DuplexStream>,
+    removed: Arc<Mutex<Vec<String>>>,
+    serving: JoinHandle<std::io::Result<Ended>>,
+    asked: u64,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let (near, far) = tokio::io::duplex(ROOM);
+        let (made, mut pipes) = mpsc::channel(4);
+        let removed = Arc::new(Mutex::default());
+        let host = Arc::new(Played { pipes: made, removed: removed.clone() });
+        let (input, output) = tokio::io::split(far);
+        let serving = tokio::spawn(serve(input, output, host, Options::new("1"), std::future::pending()));
+        let relay = Side::new(pipes.recv().await.unwrap());
+        Self { client: Side::new(near), relay, pipes, removed, serving, asked: 0 }
+    }
+
+    async fn asks(&mut self, method: &str, params: Value) -> u64 {
+        self.asked += 1;
+        let id = self.asked;
+        self.client.says(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
+        id
+    }
+
+    /// The client's next line, which answers a request.
+    async fn answer<T: serde::de::DeserializeOwned>(&mut self, id: u64) -> T {
+        let line = self.client.hears().await;
+        assert_eq!(line["id"], id, "{line}");
+        serde_json::from_value(line["result"].clone()).unwrap_or_else(|error| panic!("{line}: {error}"))
+    }
+
+    async fn error(&mut self, id: u64) -> (i64, String) {
+        let line = self.client.hears().await;
+        assert_eq!(line["id"], id, "{line}");
+        (line["error"]["code"].as_i64().unwrap(), line["error"]["message"].as_str().unwrap().to_owned())
+    }
+
+    async fn update(&mut self) -> Value {
+        let line = self.client.hears().await;
+        assert_eq!(line["method"], "session/update", "{line}");
+        let read: SessionNotification = serde_json::from_value(line["params"].clone()).unwrap();
+        drop(read);
+        line["params"]["update"].clone()
+    }
+
+    async fn initialized() -> Self {
+        let mut stage = Self::new().await;
+        let id = stage.asks("initialize", json!({"protocolVersion": 9})).await;
+        let told: InitializeResponse = stage.answer(id).await;
+        assert_eq!(told.protocol_version, agent_client_protocol_schema::ProtocolVersion::V1);
+        stage
+    }
+
+    /// An open session whose agent has modes and models.
+    async fn with_session() -> (Self, String) {
+        let mut stage = Self::initialized().await;
+        let id = stage.asks("session/new", json!({"cwd": "/srv", "mcpServers": []})).await;
+        let start = stage.relay.hears().await;
+        assert_eq!((&start["type"], &start["cwd"]), (&json!("session.start"), &json!("/srv")));
+        assert_eq!(start.get("mcp_servers"), None);
+        let session = start["session_id"].as_str().unwrap().to_owned();
+        stage.entry(&session, 1, json!({"type": "host.fact", "fact": "opened"})).await;
+        let info = json!({
+            "type": "session.info", "model": "a", "models": [{"id": "a"}, {"id": "b", "label": "B"}],
+            "mode": "ask", "modes": [{"id": "ask"}, {"id": "code", "name": "Code"}], "options_applied": ["cwd"],
+        });
+        stage.entry(&session, 2, info).await;
+        let told: NewSessionResponse = stage.answer(id).await;
+        assert_eq!(told.config_options.unwrap().len(), 2);
+        assert_eq!(told.modes.unwrap().available_modes.len(), 2);
+        (stage, session)
+    }
+
+    async fn entry(&mut self, session: &str, seq: u64, mut message: Value) {
+        message["session_id"] = json!(session);
+        if seq > 0 {
+            message["seq"] = json!(seq);
+            message["epoch"] = json!(1);
+        }
+        self.relay.says(message).await;
+    }
+
+    /// Begins a turn; gives the request and the input that the relay hears.
+    async fn prompts(&mut self, session: &str, text: &str) -> (u64, Value) {
+        let prompt = json!([{"type": "text", "text": text}]);
+        let id = self.asks("session/prompt", json!({"sessionId": session, "prompt": prompt})).await;
+        let input = self.relay.hears().await;
+        assert_eq!((&input["type"], &input["content"]), (&json!("user.input"), &json!(text)), "{input}");
+        (id, input)
+    }
+
+    async fn asks_permission(&mut self, session: &str, seq: u64, request: &str) -> Value {
+        let message = json!({
+            "type": "permission.request", "request_id": request, "tool": "Bash", "description": "List files",
+            "resource": "ls", "diffs": [{"path": "/srv/a", "new_text": "x"}, {"path": "/srv/b", "patch": "+x"}],
+        });
+        self.entry(session, seq, message).await;
+        let line = self.client.hears().await;
+        assert_eq!(line["method"], "session/request_permission", "{line}");
+        let read: RequestPermissionRequest = serde_json::from_value(line["params"].clone()).unwrap();
+        assert_eq!(read.options.len(), 2);
+        line["id"].clone()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_comes_whole_and_in_order() {
+    let (mut stage, session) = Stage::with_session().await;
+    let (id, input) = stage.prompts(&session, "go").await;
+    let turn = input["turn_id"].clone();
+    let begin =
+        json!({"type": "turn.begin", "turn_id": turn, "message_id": input["message_id"], "content": "go"});
+    stage.entry(&session, 3, begin).await;
+    for (seq, message) in [
+        json!({"type": "thinking", "content": "hm"}),
+        json!({"type": "output", "content": "Hi"}),
+        json!({"type": "tool.start", "tool_call_id": "c", "tool": "Edit", "input": {"path": "/srv/a"},
+            "locations": [{"path": "/srv/a", "line": 3}, {"no": "path"}]}),
+        json!({"type": "tool.update", "tool_call_id": "c", "content": "one "}),
+        json!({"type": "tool.update", "tool_call_id": "c", "content": "two"}),
+        json!({"type": "tool.end", "tool_call_id": "c", "diffs": [{"path": "/srv/a", "old_text": "a", "new_text": "b"}]}),
+        json!({"type": "plan", "entries": [{"content": "x", "status": "in_progress", "priority": "urgent"}]}),
+        json!({"type": "context.usage", "used_tokens": 5, "total_tokens": 9}),
+        json!({"type": "custom", "name": "x", "data": {}}),
+        json!({"type": "turn.complete", "turn_id": turn, "status": "completed", "usage": {"cost_usd": 0.5}}),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        stage.entry(&session, seq as u64 + 4, message).await;
+    }
+    let mut kinds = Vec::new();
+    for _ in 0..9 {
+        let update = stage.update().await;
+        if update["sessionUpdate"] == "tool_call" {
+            assert_eq!(update["locations"], json!([{"path": "/srv/a", "line": 3}]));
+        }
+        kinds.push(update["sessionUpdate"].as_str().unwrap().to_owned());
+        if update["status"] == "completed" {
+            let text = &update["content"][1]["content"]["text"];
+            assert_eq!((&update["content"][0]["type"], text), (&json!("diff"), &json!("one two")));
+        }
+    }
+    assert_eq!(
+        kinds,
+        [
+            "agent_thought_chunk",
+            "agent_message_chunk",
+            "tool_call",
+            "tool_call_update",
+            "tool_call_update",
+            "tool_call_update",
+            "plan",
+            "usage_update",
+            "usage_update"
+        ]
+    );
+    let ended: PromptResponse = stage.answer(id).await;
+    assert_eq!(json!(ended.stop_reason), "end_turn");
+}
+
+/// A permission: granted by a choice alone, denied by cancelling, by an error and by leaving.
+#[tokio::test(start_paused = true)]
+async fn a_permission_that_is_lost_or_cancelled_is_denied() {
+    let (mut stage, session) = Stage::with_session().await;
+    stage.prompts(&session, "go").await;
+    let id = stage.asks_permission(&session, 3, "r-1").await;
+    let outcome = json!({"outcome": "selected", "optionId": "allow"});
+    stage.client.says(json!({"jsonrpc": "2.0", "id": id, "result": {"outcome": outcome}})).await;
+    let said = stage.relay.hears().await;
+    assert_eq!((&said["request_id"], &said["approved"]), (&json!("r-1"), &json!(true)), "{said}");
+    // The same answer again decides nothing more.
+    stage.client.says(json!({"jsonrpc": "2.0", "id": id, "result": {"outcome": outcome}})).await;
+
+    let id = stage.asks_permission(&session, 4, "r-2").await;
+    stage.client.says(json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32800, "message": "no"}})).await;
+    let said = stage.relay.hears().await;
+    assert_eq!((&said["request_id"], &said["approved"]), (&json!("r-2"), &json!(false)), "{said}");
+
+    stage.asks_permission(&session, 5, "r-3").await;
+    stage
+        .client
+        .says(json!({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}}))
+        .await;
+    assert_eq!(stage.relay.hears().await["type"], "stop");
+    let said = stage.relay.hears().await;
+    assert_eq!((&said["request_id"], &said["approved"]), (&json!("r-3"), &json!(false)), "{said}");
+    assert_eq!(stage.client.hears().await["method"], "$/cancel_request");
+
+    // Decided elsewhere: the client need not answer.
+    let id = stage.asks_permission(&session, 6, "r-4").await;
+    stage.entry(&session, 7, json!({"type": "request.decided", "request_id": "r-4", "approved": true})).await;
+    let withdrawn = stage.client.hears().await;
+    assert_eq!((&withdrawn["method"], &withdrawn["params"]["requestId"]), (&json!("$/cancel_request"), &id));
+
+    stage.asks_permission(&session, 8, "r-5").await;
+    stage.client.output.take().unwrap().shutdown().await.unwrap();
+    let said = stage.relay.hears().await;
+    assert_eq!((&said["request_id"], &said["approved"]), (&json!("r-5"), &json!(false)), "{said}");
+    drop(stage.relay);
+    assert_eq!(stage.serving.await.unwrap().unwrap(), Ended::Client);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_is_loaded_with_its_history_and_resumed_without() {
+    for (method, shown) in [("session/load", true), ("session/resume", false)] {
+        let mut stage = Stage::initialized().await;
+        let id = stage.asks(method, json!({"sessionId": "s", "cwd": "/srv", "mcpServers": []})).await;
+        let attach = stage.relay.hears().await;
+        assert_eq!((&attach["type"], &attach["after"]), (&json!("session.attach"), &json!(0)));
+        let attached = json!({"type": "session.attached", "agent_id": "a", "first_seq": 1, "last_seq": 6, "epoch": 1,
+            "requests": ["open"]});
+        stage.entry("s", 0, attached).await;
+        for (seq, message) in [
+            json!({"type": "host.fact", "fact": "opened"}),
+            json!({"type": "turn.begin", "turn_id": "t", "content": "go"}),
+            json!({"type": "permission.request", "turn_id": "t", "request_id": "old", "tool": "x", "description": "d",
+                "resource": "r"}),
+            json!({"type": "request.decided", "request_id": "old", "approved": true}),
+            json!({"type": "output", "turn_id": "t", "content": "done"}),
+            json!({"type": "permission.request", "turn_id": "t", "request_id": "open", "tool": "x", "description": "d",
+                "resource": "r"}),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            stage.entry("s", seq as u64 + 1, message).await;
+        }
+        if shown {
+            assert_eq!(stage.update().await["sessionUpdate"], "user_message_chunk");
+            assert_eq!(stage.update().await["content"]["text"], "done");
+        }
+        let _: LoadSessionResponse = stage.answer(id).await;
+        // What still waits is asked, once the session is open.
+        assert_eq!(stage.client.hears().await["method"], "session/request_permission");
+        stage.entry("s", 7, json!({"type": "output", "content": "new"})).await;
+        assert_eq!(stage.update().await["content"]["text"], "new");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_option_is_set_when_the_agent_says_so() {
+    let (mut stage, session) = Stage::with_session().await;
+    let set = |value: &str| json!({"sessionId": session, "configId": "model", "value": value});
+    let id = stage.asks("session/set_config_option", set("b")).await;
+    assert_eq!(stage.relay.hears().await["model"], "b");
+    stage.entry(&session, 3, json!({"type": "session.info", "model": "b"})).await;
+    assert_eq!(stage.update().await["sessionUpdate"], "config_option_update");
+    let told: SetSessionConfigOptionResponse = stage.answer(id).await;
+    assert_eq!(json!(told.config_options)[1]["currentValue"], "b");
+
+    let id = stage.asks("session/set_mode", json!({"sessionId": session, "modeId": "code"})).await;
+    assert_eq!(stage.relay.hears().await["mode"], "code");
+    let refused = json!({"type": "error", "category": "permission_denied", "message": "mode may not be set"});
+    stage.entry(&session, 0, refused).await;
+    stage.entry(&session, 0, json!({"type": "session.info", "mode": "ask"})).await;
+    assert_eq!(stage.error(id).await, (-32602, "mode may not be set".to_owned()));
+
+    let id = stage.asks("session/set_mode", json!({"sessionId": session, "modeId": "none"})).await;
+    assert_eq!(stage.error(id).await.0, -32602);
+    let id = stage.asks("session/set_config_option", set("none")).await;
+    assert_eq!(stage.error(id).await.0, -32602);
+}
+
+/// The host dies in a turn: the next one gets what may not have been stored once more, under the same id.
+#[tokio::test(start_paused = true)]
+async fn another_relay_goes_on_behind_the_last_entry() {
+    let (mut stage, session) = Stage::with_session().await;
+    let (stored, first) = stage.prompts(&session, "one").await;
+    let result = json!({"type": "input.result", "message_id": first["message_id"], "turn_id": first["turn_id"], "seq": 3});
+    stage.entry(&session, 0, result).await;
+    stage.entry(&session, 3, json!({"type": "output", "turn_id": first["turn_id"], "content": "x"})).await;
+    stage.update().await;
+    let (lost, second) = stage.prompts(&session, "two").await;
+    stage.relay = Side::new({
+        drop(std::mem::replace(&mut stage.relay, Side::new(tokio::io::duplex(1).0)));
+        stage.pipes.recv().await.unwrap()
+    });
+    let attach = stage.relay.hears().await;
+    assert_eq!(
+        (&attach["type"], &attach["after"], &attach["epoch"]),
+        (&json!("session.attach"), &json!(3), &json!(1))
+    );
+    let again = stage.relay.hears().await;
+    assert_eq!(again, second, "not the first, which the journal has");
+    for (seq, turn) in [(4, &first), (5, &second)] {
+        let end = json!({"type": "turn.complete", "turn_id": turn["turn_id"], "status": "completed"});
+        stage.entry(&session, seq, end).await;
+    }
+    let _: PromptResponse = stage.answer(stored).await;
+    let _: PromptResponse = stage.answer(lost).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hostile_client_is_answered_and_costs_no_one_else() {
+    let mut stage = Stage::new().await;
+    let early = stage.asks("session/new", json!({"cwd": "/"})).await;
+    assert_eq!(stage.error(early).await.0, -32600);
+    let (mut stage, session) = {
+        drop(stage);
+        Stage::with_session().await
+    };
+    for (line, code) in [
+        ("garbage", -32700),
+        ("{\"jsonrpc\":", -32700),
+        ("[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\"}]", -32600),
+        ("{}", -32600),
+    ] {
+        stage.client.writes(&format!("{line}\n")).await;
+        let answer = stage.client.hears().await;
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&Value::Null, &json!(code)), "{line}");
+    }
+    // Longer than any line: it is skipped as it comes.
+    let (mut output, piece) = (stage.client.output.take().unwrap(), vec![b'x'; 1 << 20]);
+    for _ in 0..100 {
+        output.write_all(&piece).await.unwrap();
+    }
+    output.write_all(b"\n").await.unwrap();
+    stage.client.output = Some(output);
+    assert_eq!(stage.client.hears().await["error"]["code"], -32600);
+
+    for (method, params, code) in [
+        ("no/method", json!({}), -32601),
+        ("authenticate", json!({"methodId": "x"}), -32602),
+        ("session/new", json!({"cwd": "relative"}), -32602),
+        ("session/new", json!(7), -32602),
+        ("session/new", json!({"cwd": "/", "mcpServers": {}}), -32602),
+        ("session/prompt", json!({"sessionId": session}), -32602),
+        ("session/prompt", json!({"sessionId": "other", "prompt": []}), -32002),
+        ("session/close", json!({"sessionId": ""}), -32602),
+    ] {
+        let id = stage.asks(method, params).await;
+        assert_eq!(stage.error(id).await.0, code, "{method}");
+    }
+    // An id that is open is not taken twice, and the answer does not pass for that of the first.
+    let (id, input) = stage.prompts(&session, "go").await;
+    let again = json!({"jsonrpc": "2.0", "id": id, "method": "session/list", "params": {}});
+    stage.client.says(again).await;
+    assert_eq!(stage.client.hears().await["id"], Value::Null);
+    let end = json!({"type": "turn.complete", "turn_id": input["turn_id"]});
+    stage.entry(&session, 3, end).await;
+    let _: PromptResponse = stage.answer(id).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_and_sessions_of_a_client_are_bounded() {
+    let mut stage = Stage::initialized().await;
+    for _ in 0..256 {
+        stage.asks("session/list", json!({})).await;
+        stage.relay.hears().await;
+    }
+    let id = stage.asks("session/list", json!({})).await;
+    assert_eq!(stage.error(id).await, (-32600, "too many requests are open".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn sessions_are_listed_closed_and_removed() {
+    let (mut stage, session) = Stage::with_session().await;
+    let id = stage.asks("session/list", json!({"cwd": "/srv"})).await;
+    let list = stage.relay.hears().await;
+    assert_eq!((&list["type"], &list["cwd"]), (&json!("sessions.list"), &json!("/srv")));
+    let found = json!([{"session_id": session, "agent_id": "a", "title": "T"}]);
+    let result = json!({"type": "sessions.list.result", "request_id": list["request_id"], "sessions": found, "next": "n"});
+    stage.entry("", 0, result).await;
+    let told: ListSessionsResponse = stage.answer(id).await;
+    assert_eq!((told.sessions.len(), told.next_cursor.as_deref()), (1, Some("n")));
+
+    // What runs there is stopped, and the session stays with the host.
+    let (prompt, _) = stage.prompts(&session, "go").await;
+    let id = stage.asks("session/close", json!({"sessionId": session})).await;
+    assert_eq!(stage.relay.hears().await["type"], "stop");
+    assert_eq!(stage.relay.hears().await["type"], "session.detach");
+    assert_eq!(stage.error(prompt).await.0, -32800);
+    let _: Value = stage.answer(id).await;
+
+    let id = stage.asks("session/delete", json!({"sessionId": session})).await;
+    let _: Value = stage.answer(id).await;
+    assert_eq!(*stage.removed.lock().unwrap(), [session]);
+}
+
+/// A session opens although its agent declares nothing, and one that the host does not open is an error.
+#[tokio::test(start_paused = true)]
+async fn a_session_opens_without_a_word_of_its_agent() {
+    let mut stage = Stage::initialized().await;
+    let id = stage.asks("session/new", json!({"cwd": "/srv", "mcpServers": [{"name": "m"}]})).await;
+    let start = stage.relay.hears().await;
+    assert_eq!(start["mcp_servers"], json!([{"name": "m"}]));
+    let session = start["session_id"].as_str().unwrap().to_owned();
+    stage.entry(&session, 1, json!({"type": "host.fact", "fact": "opened"})).await;
+    let told: NewSessionResponse = stage.answer(id).await;
+    assert!(told.modes.is_none() && told.config_options.is_none());
+
+    let id = stage.asks("session/new", json!({"cwd": "/srv", "mcpServers": []})).await;
+    let start = stage.relay.hears().await;
+    let session = start["session_id"].as_str().unwrap().to_owned();
+    let closed =
+        json!({"type": "session.closed", "reason": "unknown_agent", "error": {"message": "no agent x"}});
+    stage.entry(&session, 0, closed).await;
+    assert_eq!(stage.error(id).await, (-32602, "no agent x".to_owned()));
+}

@@ -1,0 +1,176 @@
+//! `trunkline acp`: an editor's agent, whose sessions are the daemon's.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::Path,
+    process::{Child, ChildStdin, ChildStdout, Stdio},
+};
+
+use serde_json::{Value, json};
+
+use super::Home;
+
+/// An adapter of a few lines that knows nothing but the core: it answers where it runs, and asks before it works.
+const ADAPTER: &str = r#"
+import json, os, sys
+def say(**message):
+    print(json.dumps(message), flush=True)
+for line in sys.stdin:
+    message = json.loads(line)
+    session = message["session_id"]
+    if message["type"] == "user.input" and message["content"] == "ask":
+        say(type="permission.request", session_id=session, request_id="r", tool="t", description="d", resource="x")
+    elif message["type"] == "user.input":
+        say(type="output", session_id=session, content=os.getcwd())
+        say(type="turn.complete", session_id=session)
+    elif message["type"] == "permission.response":
+        say(type="output", session_id=session, content=str(message["approved"]))
+        say(type="turn.complete", session_id=session)
+"#;
+
+/// An editor, without much of one.
+struct Editor {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    asked: u64,
+    /// What was said in the last session.
+    text: String,
+}
+
+impl Editor {
+    fn new(home: &Home, arguments: &[&str]) -> Self {
+        let mut command = home.command([&["--config", "trunkline.json", "acp"], arguments].concat());
+        command.env("TRUNKLINE_STATE", home.path().join("state"));
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+        let (input, output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        let mut editor = Self { child, input, output, asked: 0, text: String::new() };
+        assert_eq!(editor.asks("initialize", &json!({"protocolVersion": 1})).unwrap()["protocolVersion"], 1);
+        editor
+    }
+
+    fn says(&mut self, message: &Value) {
+        writeln!(self.input, "{message}").unwrap();
+    }
+
+    fn hears(&mut self) -> Value {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line:?}"))
+    }
+
+    /// Says a request, and answers what it is asked meanwhile: all is allowed.
+    fn asks(&mut self, method: &str, params: &Value) -> Result<Value, String> {
+        self.asked += 1;
+        let id = self.asked;
+        self.says(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        loop {
+            let heard = self.hears();
+            match heard["method"].as_str() {
+                Some("session/update") => {
+                    let update = &heard["params"]["update"];
+                    if update["sessionUpdate"] == "agent_message_chunk" {
+                        self.text.push_str(update["content"]["text"].as_str().unwrap());
+                    }
+                }
+                Some("session/request_permission") => {
+                    let outcome = json!({"outcome": "selected", "optionId": "allow"});
+                    self.says(&json!({"jsonrpc": "2.0", "id": heard["id"], "result": {"outcome": outcome}}));
+                }
+                Some(other) => panic!("{other}: {heard}"),
+                None => {
+                    assert_eq!(heard["id"], id, "{heard}");
+                    let error = heard["error"]["message"].as_str().map(str::to_owned);
+                    return error.map_or(Ok(heard["result"].clone()), Err);
+                }
+            }
+        }
+    }
+
+    fn opens(&mut self, folder: &Path) -> Result<String, String> {
+        let opened = self.asks("session/new", &json!({"cwd": folder, "mcpServers": []}))?;
+        Ok(opened["sessionId"].as_str().unwrap().to_owned())
+    }
+
+    /// What the agent answers in a session.
+    fn prompts(&mut self, session: &str, text: &str) -> Result<String, String> {
+        self.text.clear();
+        let prompt = json!([{"type": "text", "text": text}]);
+        self.asks("session/prompt", &json!({"sessionId": session, "prompt": prompt}))?;
+        Ok(std::mem::take(&mut self.text))
+    }
+
+    fn ends(self) {
+        let Self { mut child, input, .. } = self;
+        drop(input);
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+    }
+}
+
+/// A home whose daemon ends with it.
+struct Place(Home);
+
+impl Place {
+    fn new() -> Self {
+        let home = Home::new();
+        home.file("adapter.py", ADAPTER);
+        let own = json!({"command": "python3", "args": [home.path().join("adapter.py")]});
+        let agents = json!([{"id": "where", "external": own}, {"id": "echo", "profile": "echo"}]);
+        home.file("trunkline.json", &json!({ "agents": agents }).to_string());
+        for folder in ["one", "two"] {
+            std::fs::create_dir(home.path().join(folder)).unwrap();
+        }
+        Self(home)
+    }
+
+    fn folder(&self, name: &str) -> std::path::PathBuf {
+        self.0.path().canonicalize().unwrap().join(name)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.run(["down", "--state", "state"]);
+    }
+}
+
+#[test]
+fn an_adapter_of_a_few_lines_works_in_the_editors_folder() {
+    let place = Place::new();
+    let mut editor = Editor::new(&place.0, &[]);
+    for name in ["one", "two", "one"] {
+        let folder = place.folder(name);
+        let session = editor.opens(&folder).unwrap();
+        assert_eq!(editor.prompts(&session, "where").unwrap(), folder.to_str().unwrap());
+        assert_eq!(editor.prompts(&session, "ask").unwrap(), "True");
+    }
+    editor.ends();
+    let mut editor = Editor::new(&place.0, &["--root", place.folder("one").to_str().unwrap()]);
+    assert!(editor.opens(&place.folder("two")).unwrap_err().contains("is outside"));
+    editor.opens(&place.folder("one")).unwrap();
+    editor.ends();
+}
+
+/// The daemon is the editors', and dies under them: each goes on at the next one.
+#[test]
+fn two_editors_share_one_journal_and_survive_their_daemon() {
+    let place = Place::new();
+    let mut one = Editor::new(&place.0, &["--agent", "echo"]);
+    let session = one.opens(&place.folder("one")).unwrap();
+    assert_eq!(one.prompts(&session, "first").unwrap(), "first");
+    let mut two = Editor::new(&place.0, &["--agent", "echo"]);
+    let load = json!({"sessionId": session, "cwd": place.folder("one"), "mcpServers": []});
+    two.asks("session/load", &load).unwrap();
+    assert_eq!(two.text, "first");
+
+    let noted: Value =
+        serde_json::from_slice(&std::fs::read(place.0.path().join("state/daemon.json")).unwrap()).unwrap();
+    let pid = i32::try_from(noted["pid"].as_u64().unwrap()).unwrap();
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    assert!(two.prompts(&session, "second").unwrap().contains("second"));
+    // It heard the other's turn, too.
+    assert!(one.prompts(&session, "third").unwrap().contains("third"));
+    one.ends();
+    two.ends();
+}
