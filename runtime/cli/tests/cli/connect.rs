@@ -4,11 +4,11 @@
 
 use std::{
     fs::{self, File},
-    io::{Read, Write},
+    io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
     os::unix::fs::PermissionsExt,
     path::PathBuf,
-    process::Child,
+    process::{Child, Stdio},
     time::Duration,
 };
 
@@ -282,4 +282,35 @@ fn request(stream: &mut TcpStream) -> String {
     stream.read_exact(&mut body).unwrap();
     text.extend(body);
     String::from_utf8(text).unwrap()
+}
+
+/// What Amurg's own runtime says to a program of its profile `external`, and what it understands of the answers.
+#[test]
+fn amurgs_own_runtime_gets_what_it_knows_from_a_built_in_adapter_and_from_a_host() {
+    let (home, _) = home();
+    let known = ["type", "session_id", "content", "channel", "file_name", "file_mime_type", "file_path"];
+    for arguments in [&["adapter", "echo"][..], &["serve", "--agent", "echo"]] {
+        let mut child = home.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut stdin = child.stdin.take().unwrap();
+        for content in ["hello", "/file a.txt", "/fail no luck", "/plan a; b"] {
+            if content == "hello" {
+                writeln!(stdin, r#"{{"type":"session.start","session_id":"s"}}"#).unwrap();
+            }
+            writeln!(stdin, "{}", json!({ "type": "user.input", "session_id": "s", "content": content }))
+                .unwrap();
+            let mut kinds = Vec::new();
+            while kinds.last().is_none_or(|kind| kind != "turn.complete") {
+                let line: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+                let unknown = line.as_object().unwrap().keys().find(|key| !known.contains(&key.as_str()));
+                assert_eq!(unknown, None, "{arguments:?}: {line}");
+                kinds.push(line["type"].as_str().unwrap().to_owned());
+            }
+            let expected = if content.starts_with("/file") { "file.output" } else { "output" };
+            assert!(kinds.iter().any(|kind| kind == expected), "{arguments:?}: {kinds:?}");
+        }
+        writeln!(stdin, r#"{{"type":"session.close","session_id":"s"}}"#).unwrap();
+        drop(stdin);
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{arguments:?}");
+    }
 }
