@@ -9,20 +9,30 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use crate::{accept::Peer, entrance::Way, gateway::Shared, pass::Pass, problem::Problem, token::Scope};
+use crate::{
+    accept::Peer, cross, entrance::Way, gateway::Shared, pass::Pass, problem::Problem, token::Scope,
+};
 
 /// Lets only requests through that are meant for this daemon, and come from no page of another site. A page that a
 /// name leads here (DNS rebinding) names another host; one of another site names its origin.
 pub(crate) async fn from_here(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     let checked = match peer(request.extensions()) {
         Ok(Peer::Network(way, _)) => check(&shared, &request, &way),
-        Ok(Peer::User) => Ok(()),
+        Ok(Peer::User) => Ok(None),
         Err(problem) => Err(problem),
     };
-    match checked {
-        Ok(()) => hardened(next.run(request).await),
-        Err(problem) => hardened(problem.into_response()),
+    let other = match checked {
+        Ok(other) => other,
+        Err(problem) => return hardened(problem.into_response()),
+    };
+    let mut response = match &other {
+        Some(_) if cross::is_preflight(&request) => cross::preflight(),
+        _ => next.run(request).await,
+    };
+    if let Some(origin) = other {
+        cross::readable_for(origin, response.headers_mut());
     }
+    hardened(response)
 }
 
 fn elsewhere() -> Problem {
@@ -30,7 +40,8 @@ fn elsewhere() -> Problem {
     Problem::new(StatusCode::MISDIRECTED_REQUEST, detail)
 }
 
-fn check(shared: &Shared, request: &Request, way: &Way) -> Result<(), Problem> {
+/// Gives the origin of a page of another site that may ask.
+fn check(shared: &Shared, request: &Request, way: &Way) -> Result<Option<HeaderValue>, Problem> {
     let headers = request.headers();
     let named = one(headers, header::HOST).or_else(|| request.uri().authority().map(|name| name.as_str()));
     if !named.is_some_and(|name| way.is_to(name)) {
@@ -39,20 +50,25 @@ fn check(shared: &Shared, request: &Request, way: &Way) -> Result<(), Problem> {
     // The page of `trunkline open` is a file, and has no origin; what it gives is good once.
     let is_handover = request.method() == Method::POST && request.uri().path() == crate::handover::PATH;
     if is_handover {
-        return Ok(());
+        return Ok(None);
     }
     let foreign = || Problem::forbidden("a page of another site may not ask here");
-    if headers.contains_key(header::ORIGIN) {
+    if let Some(value) = headers.get(header::ORIGIN) {
         let origin = one(headers, header::ORIGIN).ok_or_else(foreign)?;
-        if !way.is_origin(origin) && !shared.options.origins.iter().any(|allowed| allowed == origin) {
-            return Err(foreign());
-        }
-    } else if one(headers, "sec-fetch-site").is_some_and(|site| site == "cross-site" || site == "same-site")
+        return match way.is_origin(origin) {
+            true => Ok(None),
+            false if shared.options.origins.iter().any(|allowed| allowed == origin) => {
+                Ok(Some(value.clone()))
+            }
+            false => Err(foreign()),
+        };
+    }
+    if one(headers, "sec-fetch-site").is_some_and(|site| site == "cross-site" || site == "same-site")
         && one(headers, "sec-fetch-mode") != Some("navigate")
     {
         return Err(foreign());
     }
-    Ok(())
+    Ok(None)
 }
 
 /// The one value of a header; `None` where there is none, or more.

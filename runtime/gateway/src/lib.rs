@@ -25,6 +25,7 @@ mod accept;
 mod ask;
 mod caller;
 mod console;
+mod cross;
 mod entrance;
 mod gateway;
 mod guard;

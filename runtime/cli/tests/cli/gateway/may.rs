@@ -100,6 +100,36 @@ fn each_scope_may_do_its_own_and_what_is_anothers_is_not_there() {
     daemon.down();
 }
 
+/// As a browser does: first it asks whether the page may ask, then it looks whether the page may read the answer.
+#[test]
+fn a_page_of_another_site_that_is_allowed_may_ask_and_read() {
+    const PAGE: &str = "https://console.example";
+    let home = Home::new();
+    let mut up = home.command(["up", "--state", "state", "--http", "127.0.0.1:0", "--json"]);
+    let daemon = Daemon::of(&home, up.args(["--allow-origin", PAGE]));
+    let client = daemon.token(&["control"]);
+    let may = "access-control-allow-origin";
+    let asks = |origin| {
+        let headers = [("Origin", origin), ("Access-Control-Request-Method", "POST")];
+        daemon.stranger().ask_with("OPTIONS", "/v1/sessions", &headers, "")
+    };
+    let first = asks(PAGE).must_be(204);
+    assert_eq!(first.headers[may], PAGE);
+    assert!(first.headers["access-control-allow-headers"].contains("authorization"));
+    assert!(first.headers["access-control-allow-methods"].contains("DELETE"));
+    assert!(!asks("https://evil.example").must_be(403).headers.contains_key(may));
+    // The daemon's own page needs none of it.
+    assert!(!asks(&format!("http://{}", daemon.http)).must_be(405).headers.contains_key(may));
+
+    let read = client.ask_with("GET", "/v1/me", &[("Origin", PAGE)], "").must_be(200);
+    assert_eq!((&*read.headers[may], &*read.headers["vary"]), (PAGE, "origin"));
+    // A page learns, too, that its token is no good.
+    let unknown = daemon.stranger().ask_with("GET", "/v1/me", &[("Origin", PAGE)], "").must_be(401);
+    assert_eq!(unknown.headers[may], PAGE);
+    assert!(!client.get("/v1/me").must_be(200).headers.contains_key(may));
+    daemon.down();
+}
+
 #[test]
 fn only_this_daemons_name_and_its_own_pages_may_ask() {
     let home = Home::new();
