@@ -54,7 +54,7 @@ Examples:
 
 The token file is its user's alone (chmod 600). A new token of the hub takes its place.")]
 struct Amurg {
-    /// The hub: wss://HOST[:PORT], or ws:// on this machine
+    /// The hub: wss://HOST or wss://HOST:PORT; on this machine ws://, too
     #[arg(long, value_name = "URL")]
     hub: Address,
 
