@@ -31,6 +31,11 @@ const PIPE: usize = 256 * 1024;
 
 /// Serves the sessions of another system's hub with the agents of this machine
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  trunkline connect amurg --hub wss://hub.example.org --runtime-id box-1 --token-file token
+
+docs/amurg.md has the first steps, and what becomes of each message.")]
 pub(crate) struct Connect {
     #[command(subcommand)]
     system: System,
