@@ -265,9 +265,9 @@ impl Soak {
 
 #[test]
 fn sessions_outlive_many_hosts() {
-    let time: Option<u64> = std::env::var("TRUNKLINE_SOAK").ok().and_then(|seconds| seconds.parse().ok());
-    let (sessions, steps) = if time.is_some() { (100, 6000) } else { (10, 150) };
-    let (begun, time) = (Instant::now(), Duration::from_secs(time.unwrap_or(4)));
+    let asked: Option<u64> = std::env::var("TRUNKLINE_SOAK").ok().and_then(|seconds| seconds.parse().ok());
+    let (sessions, steps) = if asked.is_some() { (100, 6000) } else { (10, 150) };
+    let (begun, time) = (Instant::now(), Duration::from_secs(asked.unwrap_or(4)));
     let mut soak = Soak {
         home: Home::new(),
         draw: Draw(0x9e37_79b9_7f4a_7c15),
@@ -288,8 +288,9 @@ fn sessions_outlive_many_hosts() {
     last.child.wait().unwrap();
     soak.judge();
     let third = sizes.len() / 3;
-    if third > 2 {
+    if asked.is_some() && third > 2 {
         // Each is of another host, killed at any moment: what one has open then says little, and the middle of many does.
+        // In the few seconds of the short form most hosts are killed while they begin, and the middle is chance.
         let middle = |sizes: &[(u64, usize)]| {
             let (mut memory, mut descriptors): (Vec<_>, Vec<_>) = sizes.iter().copied().unzip();
             memory.sort_unstable();
