@@ -54,6 +54,7 @@ pub(crate) struct AgentShared {
 impl AgentShared {
     pub(crate) fn new(
         config: AgentConfig,
+        declaration: Declaration,
         exchanges: Arc<Exchanges>,
         usage: Option<Arc<UsageLog>>,
         taps: Option<Arc<Taps>>,
@@ -69,7 +70,7 @@ impl AgentShared {
             usage,
             taps,
             opened: AtomicUsize::new(0),
-            declaration: Declaration::default(),
+            declaration,
             state: AtomicU8::new(0),
             folder,
         }

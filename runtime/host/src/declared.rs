@@ -1,6 +1,6 @@
 //! What adapters declare of themselves, in any session and before a first one.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::OnceCell;
 use trunkline_protocol::{Capabilities, Model, SessionInfo};
@@ -14,12 +14,12 @@ pub(crate) struct Declared {
     pub(crate) undescribed: Option<String>,
 }
 
-/// What one agent has declared so far.
-#[derive(Debug, Default)]
+/// What one agent has declared so far. Clones are the same: the processes of an agent declare for all of it.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Declaration {
-    known: Mutex<Declared>,
+    known: Arc<Mutex<Declared>>,
     /// Set once its program was asked, whatever came of it.
-    pub(crate) asked: OnceCell<()>,
+    pub(crate) asked: Arc<OnceCell<()>>,
 }
 
 impl Declaration {

@@ -31,6 +31,7 @@ use crate::{
     AgentHealth, Counters, Session, SessionOptions, SessionStatus,
     agent::{self, AgentShared},
     config::{self, AgentConfig, Buffers, Config, ConfigError, EnvValue, Organisation, Source, StopSteps},
+    declared::Declaration,
     error::{BuildError, OpenError, PolicyRefusal, SpecError},
     link::{Command, Connect, Driver, Streams, Taps},
     orphans::{HostFolder, Orphans},
@@ -281,7 +282,12 @@ impl HostBuilder {
             ..Agents::default()
         };
         for (id, (config, connect)) in self.agents {
-            let wanted = Wanted { config, connect, refusal: refusals.remove(&id) };
+            let wanted = Wanted {
+                config,
+                declaration: Declaration::default(),
+                connect,
+                refusal: refusals.remove(&id),
+            };
             agents.now.insert(id.into(), Arc::new(parts.make(wanted, &trusted)));
         }
         let inner = Inner {

@@ -17,7 +17,7 @@ use crate::{
     AgentHealth, AgentStatus, PolicyRefusal, Rates,
     agent::{self, AgentShared, Folders},
     config::AgentConfig,
-    declared::Declared,
+    declared::{Declaration, Declared},
     files::Exchanges,
     link::{Command, Connect, Inbox, InboxLimits, MakeSpec, Taps},
     orphans::HostFolder,
@@ -58,6 +58,8 @@ pub(super) struct Trusted {
 /// An agent as it was asked for.
 pub(super) struct Wanted {
     pub(super) config: AgentConfig,
+    /// What is known of it before it runs.
+    pub(super) declaration: Declaration,
     /// Where it is reached over streams.
     pub(super) connect: Option<Connect>,
     pub(super) refusal: Option<PolicyRefusal>,
@@ -111,7 +113,7 @@ impl Parts {
 
     /// Makes an agent. Nothing of it runs.
     pub(super) fn make(&self, wanted: Wanted, trusted: &Trusted) -> Agent {
-        let Wanted { config, connect, refusal } = wanted;
+        let Wanted { config, declaration, connect, refusal } = wanted;
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let exchange = self.folder.path().join("exchange").join(number.to_string());
         let exchanges = Arc::new(Exchanges::named(&exchange).removed_by(self.folder.remover.clone()));
@@ -123,7 +125,8 @@ impl Parts {
         let inbox = Arc::new(Inbox::new(limits, self.store.clone(), exchanges.clone()));
         agent::register_secrets(&config);
         let (usage, taps) = (self.usage.clone(), self.taps.clone());
-        let shared = Arc::new(AgentShared::new(config, exchanges, usage, taps, self.folder.clone()));
+        let shared =
+            Arc::new(AgentShared::new(config, declaration, exchanges, usage, taps, self.folder.clone()));
         if refusal.is_some() {
             shared.set_state(AgentState::Failed);
         }

@@ -44,7 +44,8 @@ impl Host {
         }
         let mut config = config.clone();
         folder.clone_into(&mut config.command.work_dir);
-        let wanted = Wanted { config, connect: None, refusal: None };
+        let wanted =
+            Wanted { config, declaration: agent.shared.declaration.clone(), connect: None, refusal: None };
         let mut new = self.inner.parts.make(wanted, &agent.trusted);
         new.is_placed = true;
         let new = Arc::new(new);

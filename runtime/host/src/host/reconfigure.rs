@@ -6,7 +6,7 @@ use super::{
     Host, HostBuilder, Narrowed,
     agents::{Agent, Agents, EARLIER, EARLIER_OF_ALL, Trusted, Wanted},
 };
-use crate::ReconfigureError;
+use crate::{ReconfigureError, declared::Declaration};
 
 /// What [`Host::reconfigure`] has done, by the agents' ids, in their order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -74,7 +74,12 @@ impl Host {
         }
         let mut wanted = Vec::new();
         for (id, (config, connect)) in agents.agents {
-            wanted.push(Wanted { config, connect, refusal: refusals.remove(&id) });
+            wanted.push(Wanted {
+                config,
+                declaration: Declaration::default(),
+                connect,
+                refusal: refusals.remove(&id),
+            });
         }
         let mut set = self.inner.agents_mut();
         if self.inner.down.load(Ordering::Acquire) {
