@@ -128,6 +128,22 @@ impl Folder {
     /// # Errors
     /// When it is not there, or refuses.
     pub(crate) async fn ask(&self, method: Method, path: &str) -> Result<(StatusCode, Value), Fault> {
+        accepted(self.answer(method, path).await?)
+    }
+
+    /// Closes a session and removes it from the journal. One that is not there is removed.
+    ///
+    /// # Errors
+    /// As [`Folder::ask`].
+    pub(crate) async fn remove(&self, session: &str) -> Result<(), Fault> {
+        match self.answer(Method::DELETE, &format!("/v1/sessions/{session}?remove=true")).await? {
+            (StatusCode::NOT_FOUND, _) => Ok(()),
+            answer => accepted(answer).map(drop),
+        }
+    }
+
+    /// What the daemon answers, be it a refusal.
+    async fn answer(&self, method: Method, path: &str) -> Result<(StatusCode, Value), Fault> {
         let answered = ask(&self.socket(), method, path, Vec::new()).await;
         let (status, body) = answered.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => self.none(),
@@ -135,18 +151,22 @@ impl Folder {
                 anyhow!(error).context(format!("failed to ask the daemon in {}", self.0.display())),
             ),
         })?;
-        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-        if status.is_success() {
-            return Ok((status, body));
-        }
-        let detail = body["detail"].as_str().unwrap_or("the daemon refused");
-        Err(Fault::failed(anyhow!("{detail}")))
+        Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
     }
 
     /// Whether no process listens on the daemon's socket any more.
     pub(crate) fn is_down(&self) -> bool {
         std::os::unix::net::UnixStream::connect(self.socket()).is_err()
     }
+}
+
+/// An answer, or the problem that it tells of.
+fn accepted((status, body): (StatusCode, Value)) -> Result<(StatusCode, Value), Fault> {
+    if status.is_success() {
+        return Ok((status, body));
+    }
+    let detail = body["detail"].as_str().unwrap_or("the daemon refused");
+    Err(Fault::failed(anyhow!("{detail}")))
 }
 
 /// The folder of the daemon that commands use.

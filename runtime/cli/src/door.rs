@@ -8,7 +8,6 @@ use std::{
 
 use clap::Args;
 use tokio::{net::UnixStream, time::timeout};
-use trunkline_gateway::Method;
 use trunkline_host::{config::AgentConfig, protocol::SessionStart};
 
 use crate::{
@@ -167,7 +166,7 @@ impl Door {
             let id = session.id().clone();
             session.close().await;
             // Nothing was said in it. Where it stays it is an empty session.
-            let _ = folder.ask(Method::DELETE, &format!("/v1/sessions/{id}?remove=true")).await;
+            let _ = folder.remove(id.as_str()).await;
             return Err("its agent works where the daemon was started alone".to_owned());
         }
         tell(&notices);

@@ -19,7 +19,6 @@ use tokio::{
     time::{Instant, sleep},
 };
 use trunkline_acp::{Boxed, Host, Options, Pipe};
-use trunkline_gateway::{Method, StatusCode, ask};
 
 use crate::{
     daemon::{Folder, State},
@@ -166,17 +165,8 @@ impl Host for Daemon {
     }
 
     fn remove(&self, session: String) -> Boxed<'static, Result<(), String>> {
-        let socket = self.folder.socket();
-        Box::pin(async move {
-            let path = format!("/v1/sessions/{session}?remove=true");
-            let answered = ask(&socket, Method::DELETE, &path, Vec::new()).await;
-            let (status, body) = answered.map_err(|error| error.to_string())?;
-            if status.is_success() || status == StatusCode::NOT_FOUND {
-                return Ok(());
-            }
-            let body: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
-            Err(body["detail"].as_str().unwrap_or("the daemon refused").to_owned())
-        })
+        let folder = self.folder.clone();
+        Box::pin(async move { folder.remove(&session).await.map_err(|fault| fault.text()) })
     }
 }
 
