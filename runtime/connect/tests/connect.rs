@@ -104,6 +104,18 @@ impl Connector {
     }
 }
 
+/// A hub and its connector, in a turn; the session's id at the host, and the turn's.
+async fn in_a_turn() -> (Hub, Connector, Value, Value) {
+    let mut hub = Hub::new().await;
+    let mut connector = Connector::to(&hub.address(), WhenLost::Deny).await;
+    hub.accept().await;
+    hub.say("user.message", message("m-1", "hello")).await;
+    let wire = connector.opened().await;
+    let turn = connector.line().await["turn_id"].clone();
+    hub.hears("turn.started").await;
+    (hub, connector, wire, turn)
+}
+
 fn message(id: &str, content: &str) -> Value {
     json!({ "session_id": "s", "message_id": id, "content": content, "agent_id": "r.a", "user_id": "u" })
 }
@@ -152,13 +164,7 @@ async fn a_turn_goes_from_the_hub_to_the_host_and_back() {
 
 #[tokio::test]
 async fn a_connection_that_breaks_in_a_turn_is_made_anew_and_the_end_comes() {
-    let mut hub = Hub::new().await;
-    let mut connector = Connector::to(&hub.address(), WhenLost::Deny).await;
-    hub.accept().await;
-    hub.say("user.message", message("m-1", "hello")).await;
-    let wire = connector.opened().await;
-    let turn = connector.line().await["turn_id"].clone();
-    hub.hears("turn.started").await;
+    let (mut hub, mut connector, wire, turn) = in_a_turn().await;
     connector
         .say(json!({ "type": "permission.request", "session_id": wire, "request_id": "q", "tool": "Bash",
         "description": "d", "resource": "r" }))
@@ -272,12 +278,7 @@ async fn a_flood_of_a_hub_that_reads_nothing_stays_bounded_and_harms_no_one() {
 
 #[tokio::test]
 async fn an_agent_that_says_more_than_the_hub_reads_waits_and_nothing_is_lost() {
-    let mut hub = Hub::new().await;
-    let mut connector = Connector::to(&hub.address(), WhenLost::Deny).await;
-    hub.accept().await;
-    hub.say("user.message", message("m-1", "hello")).await;
-    let wire = connector.opened().await;
-    let turn = connector.line().await["turn_id"].clone();
+    let (mut hub, connector, wire, turn) = in_a_turn().await;
     const LINES: usize = 400;
     let mut output = connector.output;
     let (wire, turn) = (wire.to_string(), turn.to_string());
@@ -291,7 +292,6 @@ async fn an_agent_that_says_more_than_the_hub_reads_waits_and_nothing_is_lost() 
         }
         output
     });
-    hub.hears("turn.started").await;
     for number in 0..LINES {
         let content = hub.hears("agent.output").await["content"].as_str().unwrap().to_owned();
         assert!(content.starts_with(&format!("{number}:")) && content.len() > 50_000);
@@ -302,13 +302,7 @@ async fn an_agent_that_says_more_than_the_hub_reads_waits_and_nothing_is_lost() 
 
 #[tokio::test]
 async fn a_hub_comes_back_while_more_waits_than_is_kept_here() {
-    let mut hub = Hub::new().await;
-    let mut connector = Connector::to(&hub.address(), WhenLost::Deny).await;
-    hub.accept().await;
-    hub.say("user.message", message("m-1", "hello")).await;
-    let wire = connector.opened().await;
-    let turn = connector.line().await["turn_id"].clone();
-    hub.hears("turn.started").await;
+    let (mut hub, mut connector, wire, turn) = in_a_turn().await;
     hub.drop_connection();
     // It has seen that. The host says so much that its answer about its agents is not read.
     assert_eq!(connector.line().await["type"], "agents.list");
