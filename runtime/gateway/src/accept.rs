@@ -14,12 +14,13 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tower_service::Service;
-use trunkline_relay::{PrivateSocket, RelayOptions, serve_hub};
+use trunkline_relay::{PrivateSocket, serve_hub};
 
 use crate::{
     caller::Caller,
     entrance::{Entrance, Way},
     gateway::Shared,
+    pass::Pass,
     tls::Tls,
 };
 
@@ -39,7 +40,7 @@ const HEAD: Duration = Duration::from_secs(20);
 const HEAD_BYTES: usize = 8 * 1024;
 
 /// How long a connection may take to say its first byte on the socket.
-const FIRST: Duration = Duration::from_secs(60);
+pub(crate) const FIRST: Duration = Duration::from_secs(60);
 
 /// How long those that there are may take to end.
 const ENDING: Duration = Duration::from_secs(2);
@@ -54,13 +55,15 @@ pub(crate) enum Peer {
     Network(Arc<Way>, Arc<Caller>),
     /// The socket of this user.
     User,
+    /// Another host, for who asks there.
+    Fellow(Pass),
 }
 
 impl Peer {
     fn tls(&self) -> Option<Tls> {
         match self {
             Self::Network(way, _) => way.tls.clone(),
-            Self::User => None,
+            Self::User | Self::Fellow(_) => None,
         }
     }
 }
@@ -174,7 +177,7 @@ pub(crate) async fn socket(
             if first[0].is_ascii_uppercase() {
                 return serve(tokio::io::join(input, output), router, Peer::User, stopped, ()).await;
             }
-            let options = RelayOptions::default().sessions(shared.sessions.clone()).of_user();
+            let options = shared.relay_options(&Pass::User);
             let stop = async move {
                 // Gone is stopped.
                 let _ = stopped.changed().await;
@@ -193,7 +196,7 @@ async fn end(mut open: JoinSet<()>) {
 }
 
 /// Serves the requests of one connection, which holds its place as long.
-fn serve<S>(
+pub(crate) fn serve<S>(
     stream: S,
     router: Router,
     from: Peer,

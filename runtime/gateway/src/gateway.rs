@@ -12,19 +12,25 @@ use std::{
     time::SystemTime,
 };
 
+use axum::Router;
 use futures_util::future::join_all;
 use serde::Serialize;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tracing::Span;
 use trunkline_host::Host;
-use trunkline_relay::PrivateSocket;
+use trunkline_relay::{PrivateSocket, RelayOptions};
 use trunkline_sessions::Sessions;
 
 use crate::{
     accept,
+    elsewhere::{
+        Elsewhere, Stream, Who,
+        fellow::{self, FELLOWS},
+    },
     entrance::Entrance,
     handover::Codes,
     inbox::Inbox,
+    judge::Table,
     metrics::Metrics,
     pass::{Pass, Passes},
     problem::{Answer, Problem},
@@ -81,6 +87,8 @@ pub struct Options {
     /// Where requests are traced: makes the sender of a header `traceparent` the parent of the request's span. With `None`
     /// a request has no span.
     pub traced: Option<fn(traceparent: &str, request: &Span)>,
+    /// The other hosts. `None`: this one is alone.
+    pub elsewhere: Option<Arc<dyn Elsewhere>>,
 }
 
 /// What all requests share.
@@ -95,6 +103,8 @@ pub(crate) struct Shared {
     pub(crate) metrics: Metrics,
     pub(crate) operate: Arc<dyn Operate>,
     pub(crate) options: Options,
+    /// Room for connections of other hosts.
+    pub(crate) fellows: Arc<Semaphore>,
     /// Whether no further input is taken.
     pub(crate) is_draining: AtomicBool,
     /// Whether the gateway ends: streams end.
@@ -105,6 +115,7 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 pub struct Gateway {
     shared: Arc<Shared>,
+    router: Router,
     end: watch::Sender<bool>,
 }
 
@@ -131,15 +142,26 @@ impl Gateway {
             sessions,
             operate,
             options,
+            fellows: Arc::new(Semaphore::new(FELLOWS)),
             is_draining: AtomicBool::new(false),
             ending,
         };
-        Ok(Self { shared: Arc::new(shared), end })
+        let shared = Arc::new(shared);
+        Ok(Self { router: routes::router(shared.clone()), shared, end })
     }
 
     /// Takes no further session and no further input from now on: the daemon ends when what runs has ended.
     pub fn drain(&self) {
         self.shared.is_draining.store(true, Ordering::Release);
+    }
+
+    /// Serves one connection of another host as it serves its own socket, to who asks there with their rights: requests,
+    /// or a hub that speaks the protocol. Resolves when it has ended, also because the gateway ends.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the connection at once.
+    pub fn serve_fellow(&self, stream: Box<dyn Stream>, who: Who) -> impl Future<Output = ()> + Send + use<> {
+        fellow::serve(self.shared.clone(), self.router.clone(), stream, who)
     }
 
     /// Serves those who come by these entrances, and by the socket, until `stop` resolves. Then no further connection
@@ -154,7 +176,7 @@ impl Gateway {
         stop: impl Future<Output = ()>,
     ) {
         let shared = &self.shared;
-        let router = routes::router(shared.clone());
+        let router = &self.router;
         let room = accept::room();
         let network = entrances
             .into_iter()
@@ -195,6 +217,15 @@ impl Shared {
         let mut ending = self.ending.clone();
         // Gone is ended.
         let _ = ending.wait_for(|is| *is).await;
+    }
+
+    /// How a hub is served, of who has this pass.
+    pub(crate) fn relay_options(&self, pass: &Pass) -> RelayOptions {
+        let options = RelayOptions::default().sessions(self.sessions_for(pass));
+        match Table::of(pass, &self.host) {
+            Some(table) => options.judged(Arc::new(table)),
+            None => options.of_user(),
+        }
     }
 
     /// What a session of who asks is found in.

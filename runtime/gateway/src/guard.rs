@@ -18,7 +18,8 @@ use crate::{
 pub(crate) async fn from_here(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     let checked = match peer(request.extensions()) {
         Ok(Peer::Network(way, _)) => check(&shared, &request, &way),
-        Ok(Peer::User) => Ok(None),
+        // What another host passes on was looked at there.
+        Ok(Peer::User | Peer::Fellow(_)) => Ok(None),
         Err(problem) => Err(problem),
     };
     let other = match checked {
@@ -109,6 +110,7 @@ pub(crate) async fn with_pass(
 ) -> Response {
     let pass = match (peer(request.extensions()), bearer(request.headers())) {
         (Ok(Peer::User), _) => Ok(Pass::User),
+        (Ok(Peer::Fellow(pass)), _) => Ok(pass),
         (Ok(peer), Ok(text)) => {
             let text = text.to_owned();
             enter(&shared, &peer, &text).await
@@ -154,6 +156,7 @@ pub(crate) async fn pass_of(
 ) -> Option<Result<Pass, Problem>> {
     match peer {
         Peer::User => Some(Ok(Pass::User)),
+        Peer::Fellow(pass) => Some(Ok(pass.clone())),
         Peer::Network(..) if !headers.contains_key(header::AUTHORIZATION) => None,
         Peer::Network(..) => Some(match bearer(headers) {
             Ok(token) => enter(shared, peer, token).await,

@@ -26,6 +26,7 @@ mod ask;
 mod caller;
 mod console;
 mod cross;
+mod elsewhere;
 mod entrance;
 mod gateway;
 mod guard;
@@ -42,6 +43,7 @@ mod token;
 
 pub use ask::{ask, ask_over};
 pub use axum::http::{Method, StatusCode};
+pub use elsewhere::{Elsewhere, HostPhase, HostState, Place, Stream, Who};
 pub use entrance::{Entrance, Name};
 pub use gateway::{Gateway, Operate, Options, UsedInDay};
 pub use tls::{Tls, TlsError};

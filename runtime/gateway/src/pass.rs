@@ -12,7 +12,10 @@ use std::{
 use tokio::{sync::watch, time::sleep};
 use trunkline_sessions::Visitor;
 
-use crate::token::{Scope, Token, TokenFile, id_of, now};
+use crate::{
+    elsewhere::Who,
+    token::{Scope, Token, TokenFile, id_of, now},
+};
 
 /// How often the file of tokens is looked at: a token that is revoked ends within a second.
 const LOOK: Duration = Duration::from_millis(500);
@@ -38,9 +41,22 @@ pub(crate) struct Bearer {
     pub(crate) token: Token,
     visitor: Arc<Visitor>,
     streams: AtomicUsize,
+    /// Whether another host knows the token. It closes what it has asked for when the token is revoked.
+    is_of_fellow: bool,
 }
 
 impl Pass {
+    /// That of who asks at another host, which watches whether its token is revoked.
+    pub(crate) fn of_fellow(who: Who) -> Self {
+        match who {
+            Who::User => Self::User,
+            Who::Bearer { id, scope, agents, all_sessions, created, expires } => {
+                let token = Token::of_fellow(id, scope, agents, all_sessions, created, expires);
+                Self::Bearer(Arc::new(Bearer { is_of_fellow: true, ..Bearer::new(token) }))
+            }
+        }
+    }
+
     pub(crate) fn scope(&self) -> Scope {
         match self {
             Self::User => Scope::Admin,
@@ -119,6 +135,9 @@ impl Passes {
         let Pass::Bearer(bearer) = pass else { return std::future::pending().await };
         let mut known = self.known.subscribe();
         let revoked = async {
+            if bearer.is_of_fellow {
+                return std::future::pending().await;
+            }
             let is_gone = |known: &Known| !known.contains_key(&bearer.token.id);
             // Gone is revoked.
             let _ = known.wait_for(is_gone).await;
@@ -179,7 +198,7 @@ impl Bearer {
             may_speak: token.scope >= Scope::Control,
             agents: token.agents.clone(),
         };
-        Self { token, visitor: Arc::new(visitor), streams: AtomicUsize::new(0) }
+        Self { token, visitor: Arc::new(visitor), streams: AtomicUsize::new(0), is_of_fellow: false }
     }
 }
 

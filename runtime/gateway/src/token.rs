@@ -98,6 +98,18 @@ impl Token {
         (token, text)
     }
 
+    /// One that another host knows: no text is its.
+    pub(crate) fn of_fellow(
+        id: String,
+        scope: Scope,
+        agents: Option<Vec<String>>,
+        all_sessions: bool,
+        created: u64,
+        expires: Option<u64>,
+    ) -> Self {
+        Self { id, scope, agents, all_sessions, created, expires, digest: String::new() }
+    }
+
     /// What is said of it, as JSON: all but its text.
     #[must_use]
     pub fn public(&self) -> Value {

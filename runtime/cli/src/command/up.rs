@@ -145,6 +145,7 @@ impl Up {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             origins: self.allow_origin.clone(),
             traced: traces::adopt(),
+            elsewhere: None,
         };
         let gateway = Gateway::new(host.clone(), sessions.clone(), operator, options)
             .context("failed to use the daemon's folder")?;

@@ -16,14 +16,13 @@ use tokio::{
     time::{Instant, interval, sleep, timeout},
 };
 use trunkline_protocol::MAX_LINE;
-use trunkline_relay::{RelayOptions, serve_hub};
+use trunkline_relay::serve_hub;
 
 use super::{Gate, events::without_path};
 use crate::{
     accept::Peer,
     gateway::Shared,
     guard::{enter, pass_of, peer},
-    judge::Table,
     pass::Pass,
     problem::Problem,
 };
@@ -80,11 +79,7 @@ async fn serve(mut socket: WebSocket, shared: Arc<Shared>, peer: Peer, pass: Opt
     let Some(_counted) = pass.stream() else {
         return close(socket, close_code::AGAIN, "the token has too many streams open").await;
     };
-    let options = RelayOptions::default().sessions(shared.sessions_for(&pass));
-    let options = match Table::of(&pass, &shared.host) {
-        Some(table) => options.judged(Arc::new(table)),
-        None => options.of_user(),
-    };
+    let options = shared.relay_options(&pass);
     // A path of this machine is this user's matter alone.
     let hides = matches!(pass, Pass::Bearer(_));
     let (to_relay, relay_in) = tokio::io::duplex(ROOM);

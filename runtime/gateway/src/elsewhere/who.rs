@@ -1,0 +1,75 @@
+//! Who asks, as one host tells another.
+
+use serde::{Deserialize, Serialize};
+
+#[cfg(test)]
+use crate::pass::Pass;
+use crate::token::Scope;
+
+/// Who asks: found out by the gateway that was asked, and told to the one that serves it. Hosts trust each other in this.
+///
+/// It holds no secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "who", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Who {
+    /// The user whose hosts these are.
+    User,
+    /// The bearer of a token.
+    Bearer {
+        /// The token's public name.
+        id: String,
+        /// What it allows.
+        scope: Scope,
+        /// The agents that it is for. `None`: all.
+        agents: Option<Vec<String>>,
+        /// Whether it sees the sessions of others.
+        all_sessions: bool,
+        /// When it was made, in seconds since 1970.
+        created: u64,
+        /// When it ends, in seconds since 1970. `None`: never.
+        expires: Option<u64>,
+    },
+}
+
+#[cfg(test)]
+impl Who {
+    /// Who has this pass.
+    pub(crate) fn of(pass: &Pass) -> Self {
+        match pass {
+            Pass::User => Self::User,
+            Pass::Bearer(bearer) => Self::Bearer {
+                id: bearer.token.id.clone(),
+                scope: bearer.token.scope,
+                agents: bearer.token.agents.clone(),
+                all_sessions: bearer.token.all_sessions,
+                created: bearer.token.created,
+                expires: bearer.token.expires,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asks_is_the_same_at_the_other_host_and_bears_no_secret() {
+        let who = Who::Bearer {
+            id: "0a1b2c3d".to_owned(),
+            scope: Scope::Control,
+            agents: Some(vec!["a".to_owned()]),
+            all_sessions: false,
+            created: 1,
+            expires: Some(u64::MAX),
+        };
+        for who in [Who::User, who] {
+            let told = serde_json::to_string(&who).unwrap();
+            assert!(!told.contains("digest"), "{told}");
+            let heard: Who = serde_json::from_str(&told).unwrap();
+            assert_eq!(heard, who);
+            assert_eq!(Who::of(&Pass::of_fellow(heard)), who);
+        }
+        assert!(serde_json::from_str::<Who>(r#"{"who":"root"}"#).is_err());
+    }
+}
