@@ -27,6 +27,8 @@ const ENDS: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Ends the daemon: turns that run may end first, for some seconds
+///
+/// An editor that is open starts another one, and goes on with its sessions.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -40,9 +42,21 @@ pub(crate) struct Down {
 impl Down {
     pub(super) async fn run(self) -> Done {
         let folder = self.state.folder()?;
+        let ends = folder.running().ok().map(|running| running.pid);
         folder.ask(Method::POST, "/v1/stop").await?;
         let until = Instant::now() + ENDS;
-        while !folder.is_down() || folder.running().is_ok() {
+        loop {
+            match folder.running() {
+                Err(_) if folder.is_down() => break,
+                Ok(running) if ends.is_some_and(|pid| pid != running.pid) => {
+                    writeln!(
+                        anstream::stderr(),
+                        "the daemon has ended; `trunkline acp` of an open editor has started another one"
+                    )?;
+                    break;
+                }
+                _ => {}
+            }
             if Instant::now() > until {
                 return Err(Fault::failed(anyhow!("the daemon has not ended within {} s", ENDS.as_secs())));
             }

@@ -174,3 +174,16 @@ fn two_editors_share_one_journal_and_survive_their_daemon() {
     one.ends();
     two.ends();
 }
+
+/// The editor's agent starts another daemon at once: the one that was to end has ended all the same.
+#[test]
+fn a_daemon_is_taken_down_under_an_editor() {
+    let place = Place::new();
+    let mut editor = Editor::new(&place.0, &["--agent", "echo"]);
+    let session = editor.opens(&place.folder("one")).unwrap();
+    assert_eq!(editor.prompts(&session, "first").unwrap(), "first");
+    let down = place.0.run(["down", "--state", "state"]);
+    assert_eq!((down.code, &*down.stdout), (Some(0), ""), "{}", down.stderr);
+    assert!(editor.prompts(&session, "second").unwrap().contains("second"));
+    editor.ends();
+}
