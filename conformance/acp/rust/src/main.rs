@@ -1,0 +1,294 @@
+//! Drives an agent of ACP with ACP's own Rust library: new, prompt, permission, cancel, list, load, resume, close, delete,
+//! and a daemon that ends between two prompts.
+//!
+//!     client RECORD trunkline acp [ARGUMENTS]
+//!     client RECORD http://ADDRESS        with the feature `http`; ws://ADDRESS, too. The token is in ACP_TOKEN
+//!
+//! Every message of both sides goes to the file RECORD, which validate.mjs holds against the official schema.
+
+mod record;
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use agent_client_protocol::{
+    AcpAgent, AcpAgentConfig, Agent, Client, DynConnectTo, Error,
+    schema::ProtocolVersion,
+    v1::{
+        ConnectionTo,
+        schema::{
+            CancelNotification, CloseSessionRequest, ContentBlock, DeleteSessionRequest, InitializeRequest,
+            ListSessionsRequest, LoadSessionRequest, NewSessionRequest, PermissionOptionKind, PromptRequest,
+            RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse,
+            ResumeSessionRequest, SelectedPermissionOutcome, SessionId, SessionNotification, SessionUpdate,
+            StopReason, TextContent, ToolCallStatus,
+        },
+    },
+};
+use anyhow::{Context, ensure};
+use tokio::{sync::Notify, time::timeout};
+
+use crate::record::Recorded;
+
+/// Longer than anything here takes.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// How a person answers what the agent asks.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+enum Answer {
+    #[default]
+    Allow,
+    Reject,
+    Never,
+}
+
+/// What a person sees, and how they answer.
+#[derive(Default)]
+struct Person {
+    seen: Mutex<Vec<SessionUpdate>>,
+    answer: Mutex<Answer>,
+    asked: Mutex<usize>,
+    is_asked: Notify,
+}
+
+impl Person {
+    fn answers(&self, answer: Answer) {
+        *self.answer.lock().unwrap() = answer;
+    }
+
+    fn asked(&self) -> usize {
+        *self.asked.lock().unwrap()
+    }
+
+    /// What the agent has said, and nothing of the user or of thoughts.
+    fn agent(&self) -> String {
+        self.text(|update| match update {
+            SessionUpdate::AgentMessageChunk(chunk) => Some(&chunk.content),
+            _ => None,
+        })
+    }
+
+    fn user(&self) -> String {
+        self.text(|update| match update {
+            SessionUpdate::UserMessageChunk(chunk) => Some(&chunk.content),
+            _ => None,
+        })
+    }
+
+    fn text(&self, of: impl Fn(&SessionUpdate) -> Option<&ContentBlock>) -> String {
+        let seen = self.seen.lock().unwrap();
+        let texts = seen.iter().filter_map(of).filter_map(|content| match content {
+            ContentBlock::Text(text) => Some(text.text.as_str()),
+            _ => None,
+        });
+        texts.collect()
+    }
+
+    /// How many tools have run.
+    fn ran(&self) -> usize {
+        let seen = self.seen.lock().unwrap();
+        let ended = seen.iter().filter(|update| match update {
+            SessionUpdate::ToolCallUpdate(call) => call.fields.status == Some(ToolCallStatus::Completed),
+            _ => false,
+        });
+        ended.count()
+    }
+}
+
+/// A session of a connection, as a person has it open.
+struct Open<'a> {
+    agent: &'a ConnectionTo<Agent>,
+    id: SessionId,
+}
+
+impl Open<'_> {
+    async fn prompt(&self, text: &str) -> Result<StopReason, Error> {
+        let text = ContentBlock::Text(TextContent::new(text));
+        let prompt = PromptRequest::new(self.id.clone(), vec![text]);
+        Ok(self.agent.send_request(prompt).block_task().await?.stop_reason)
+    }
+}
+
+/// Whom to drive: a program, or an address.
+#[derive(Clone)]
+struct Target {
+    record: PathBuf,
+    command: Vec<String>,
+}
+
+impl Target {
+    fn transport(&self) -> anyhow::Result<DynConnectTo<Client>> {
+        let (program, arguments) = self.command.split_first().context("name a program or an address")?;
+        #[cfg(feature = "http")]
+        if program.contains("://") {
+            return record::address(program);
+        }
+        let config = AcpAgentConfig::new(program).args(arguments.iter().cloned());
+        Ok(DynConnectTo::new(AcpAgent::new(config)))
+    }
+
+    /// One connection, for as long as `work` takes.
+    async fn connect<T: Send>(
+        &self,
+        person: &Arc<Person>,
+        work: impl AsyncFnOnce(ConnectionTo<Agent>) -> anyhow::Result<T> + Send,
+    ) -> anyhow::Result<T> {
+        let (seeing, asked) = (person.clone(), person.clone());
+        let transport = Recorded::new(self.transport()?, &self.record)?;
+        let mut done = None;
+        let told = &mut done;
+        Client
+            .v1()
+            .on_receive_notification(
+                async move |said: SessionNotification, _| {
+                    seeing.seen.lock().unwrap().push(said.update);
+                    Ok(())
+                },
+                agent_client_protocol::on_receive_notification!(),
+            )
+            .on_receive_request(
+                async move |request: RequestPermissionRequest, responder, connection: ConnectionTo<Agent>| {
+                    *asked.asked.lock().unwrap() += 1;
+                    asked.is_asked.notify_one();
+                    let kind = match *asked.answer.lock().unwrap() {
+                        Answer::Allow => PermissionOptionKind::AllowOnce,
+                        Answer::Reject => PermissionOptionKind::RejectOnce,
+                        Answer::Never => {
+                            return connection.spawn(async move {
+                                responder.cancellation().cancelled().await;
+                                let outcome = RequestPermissionOutcome::Cancelled;
+                                responder.respond(RequestPermissionResponse::new(outcome))
+                            });
+                        }
+                    };
+                    let option = request.options.iter().find(|option| option.kind == kind);
+                    let option = option.ok_or_else(|| Error::internal_error().data("no such option"))?;
+                    let chosen = SelectedPermissionOutcome::new(option.option_id.clone());
+                    responder
+                        .respond(RequestPermissionResponse::new(RequestPermissionOutcome::Selected(chosen)))
+                },
+                agent_client_protocol::on_receive_request!(),
+            )
+            .connect_with(transport, async move |connection: ConnectionTo<Agent>| {
+                let first = InitializeRequest::new(ProtocolVersion::V1);
+                let told_version = connection.send_request(first).block_task().await?.protocol_version;
+                assert_eq!(told_version, ProtocolVersion::V1);
+                *told = Some(work(connection).await);
+                Ok(())
+            })
+            .await?;
+        done.context("the connection ended before its work")?
+    }
+
+    /// Ends the daemon, as a person does.
+    async fn down(&self) -> anyhow::Result<()> {
+        let ended = tokio::process::Command::new(&self.command[0]).arg("down").status().await?;
+        ensure!(ended.success(), "the daemon did not end: {ended}");
+        Ok(())
+    }
+
+    fn is_program(&self) -> bool {
+        !self.command[0].contains("://")
+    }
+}
+
+async fn drive(target: &Target) -> anyhow::Result<()> {
+    let cwd = std::env::current_dir()?;
+    let person = Arc::<Person>::default();
+    let id = target.connect(&person, async |agent| all_of_a_session(target, &person, &agent).await).await?;
+
+    let person = Arc::<Person>::default();
+    target
+        .connect(&person, async |agent| {
+            let load = LoadSessionRequest::new(id.clone(), cwd.clone());
+            agent.send_request(load).block_task().await?;
+            ensure!(person.user().starts_with("hello from rust"), "the history: {}", person.user());
+            ensure!(person.agent().starts_with("hello from rust"), "the history: {}", person.agent());
+            ensure!(person.asked() == 0, "what is settled is not asked again");
+            Ok(())
+        })
+        .await?;
+
+    let person = Arc::<Person>::default();
+    target
+        .connect(&person, async |agent| {
+            let resume = ResumeSessionRequest::new(id.clone(), cwd.clone());
+            agent.send_request(resume).block_task().await?;
+            ensure!(person.agent().is_empty(), "it is resumed without its history");
+            let session = Open { agent: &agent, id: id.clone() };
+            ensure!(session.prompt("and on").await? == StopReason::EndTurn);
+            ensure!(person.agent() == "and on", "{}", person.agent());
+            agent.send_request(CloseSessionRequest::new(id.clone())).block_task().await?;
+            ensure!(session.prompt("too late").await.is_err(), "a closed session takes no prompt");
+            agent.send_request(DeleteSessionRequest::new(id.clone())).block_task().await?;
+            let left = agent.send_request(ListSessionsRequest::new()).block_task().await?.sessions;
+            ensure!(left.iter().all(|session| session.session_id != id), "{left:?}");
+            let load = LoadSessionRequest::new(id.clone(), cwd.clone());
+            ensure!(agent.send_request(load).block_task().await.is_err(), "it is gone");
+            Ok(())
+        })
+        .await
+}
+
+/// What a session does in its first connection. Returns its id.
+async fn all_of_a_session(
+    target: &Target,
+    person: &Person,
+    agent: &ConnectionTo<Agent>,
+) -> anyhow::Result<SessionId> {
+    let cwd = std::env::current_dir()?;
+    let opened = agent.send_request(NewSessionRequest::new(cwd.clone())).block_task().await?;
+    let session = Open { agent, id: opened.session_id };
+
+    ensure!(session.prompt("hello from rust").await? == StopReason::EndTurn);
+    ensure!(person.agent() == "hello from rust", "{}", person.agent());
+
+    session.prompt("/tool ls").await?;
+    ensure!((person.asked(), person.ran()) == (1, 1));
+    person.answers(Answer::Reject);
+    session.prompt("/tool rm").await?;
+    ensure!((person.asked(), person.ran()) == (2, 1), "what is rejected does not run");
+
+    person.answers(Answer::Never);
+    let cancel = async {
+        while person.asked() < 3 {
+            person.is_asked.notified().await;
+        }
+        agent.send_notification(CancelNotification::new(session.id.clone()))
+    };
+    let (ended, told) = tokio::join!(session.prompt("/tool wait"), cancel);
+    told?;
+    ensure!(ended? == StopReason::Cancelled);
+    ensure!(person.ran() == 1, "what was never allowed does not run");
+
+    // A request whose handle is dropped is cancelled by `$/cancel_request`: the session takes the next prompt.
+    let text = ContentBlock::Text(TextContent::new("/sleep 60"));
+    drop(agent.send_request(PromptRequest::new(session.id.clone(), vec![text])));
+    ensure!(session.prompt("after one that was dropped").await? == StopReason::EndTurn);
+
+    let failed = session.prompt("/fail on purpose").await.expect_err("a turn that fails is an error");
+    ensure!(failed.to_string().contains("on purpose"), "{failed}");
+
+    let listed = agent.send_request(ListSessionsRequest::new()).block_task().await?.sessions;
+    ensure!(listed.iter().any(|known| known.session_id == session.id && known.cwd == cwd), "{listed:?}");
+
+    if target.is_program() {
+        target.down().await?;
+        ensure!(session.prompt("by another daemon").await? == StopReason::EndTurn);
+        ensure!(person.agent().ends_with("by another daemon"), "{}", person.agent());
+    }
+    Ok(session.id)
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> anyhow::Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let record = arguments.next().context("name a file for the record")?.into();
+    let target = Target { record, command: arguments.collect() };
+    timeout(LONGEST, drive(&target)).await.context("it takes too long")??;
+    println!("rust: new, prompt, permission, cancel, list, load, resume, close, delete, the daemon's end");
+    Ok(())
+}
