@@ -83,6 +83,13 @@ impl Folder {
         Ok(())
     }
 
+    /// The folder of the daemon that has an adapter of the command line alone.
+    pub(crate) fn of_adapter(&self, line: &str) -> Self {
+        let digest = hmac_sha256::Hash::hash(line.as_bytes());
+        let name: String = digest[..6].iter().map(|byte| format!("{byte:02x}")).collect();
+        Self(self.0.join(format!("adapter-{name}")))
+    }
+
     pub(crate) fn journal(&self) -> PathBuf {
         self.0.join("journal")
     }

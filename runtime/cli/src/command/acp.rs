@@ -5,7 +5,7 @@ use std::{
     io::{self, BufRead, BufReader},
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{self, Stdio},
     sync::Arc,
     time::Duration,
 };
@@ -19,12 +19,13 @@ use tokio::{
     time::{Instant, sleep},
 };
 use trunkline_acp::{Boxed, Host, Options, Pipe};
+use trunkline_host::config::Command;
 
 use crate::{
     daemon::{Folder, State},
     exit,
     fault::{Done, Fault},
-    target::{AGENT, variable},
+    target::{AGENT, ad_hoc, variable},
 };
 
 /// How long a daemon that another process starts may need to listen.
@@ -46,6 +47,8 @@ Examples:
   trunkline acp                        the default agent
   trunkline acp --agent codex          another one
   trunkline acp --root /srv/projects   sessions may work below this folder alone
+  trunkline acp --adapter 'python3 /srv/adapter.py'
+                                       an adapter that no configuration names
 
 In Zed's settings:
   \"agent_servers\": { \"trunkline\": { \"command\": \"trunkline\", \"args\": [\"acp\"] } }
@@ -59,6 +62,13 @@ pub(crate) struct Acp {
     #[arg(long, value_name = "ID")]
     agent: Option<String>,
 
+    /// An adapter to have instead: a command line, split by shell quoting rules, run without a shell
+    ///
+    /// It has a daemon and a journal of its own, below the daemon's folder, which editors that name the same command line
+    /// share. It runs in the folder of each session: name its files by absolute paths.
+    #[arg(long, value_name = "'CMD ARGS'", conflicts_with = "agent")]
+    adapter: Option<String>,
+
     /// Where sessions may work: in this folder and those below it [default: anywhere]
     #[arg(long, value_name = "FOLDER")]
     root: Option<PathBuf>,
@@ -70,11 +80,16 @@ pub(crate) struct Acp {
 
 impl Acp {
     pub(super) async fn run(self, config: Option<&Path>) -> Done {
-        let folder = self.state.folder()?;
+        let mut folder = self.state.folder()?;
         folder.make()?;
         if self.start_daemon {
-            up(&folder, config)?;
+            up(&Daemon { folder, config: config.map(Path::to_owned), adapter: self.adapter })?;
             return Ok(exit::OK);
+        }
+        let adapter = self.adapter.as_deref().map(whole).transpose()?;
+        if let Some(line) = &adapter {
+            folder = folder.of_adapter(line);
+            folder.make()?;
         }
         let root = self.root.map(|root| {
             let found = root.canonicalize();
@@ -86,14 +101,14 @@ impl Acp {
         let files = tempfile::Builder::new().prefix("trunkline-acp-").tempdir();
         let files = files.context("failed to make a folder for the files of prompts")?;
         let mut options = Options::new(env!("CARGO_PKG_VERSION"));
-        options.agent = self.agent.or_else(|| variable(AGENT));
+        options.agent = self.agent.or_else(|| variable(AGENT).filter(|_| adapter.is_none()));
         options.files = Some(files.path().to_owned());
         if let Some(home) = std::env::current_dir()?.to_str() {
             home.clone_into(&mut options.home);
         }
         options.may_work_in = Box::new(move |path| may_work_in(root.as_deref(), path));
         let config = config.map(std::path::absolute).transpose()?;
-        let host = Arc::new(Daemon { folder, config });
+        let host = Arc::new(Daemon { folder, config, adapter });
         let (mut key, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         let stop = async {
             tokio::select! {
@@ -123,10 +138,36 @@ fn may_work_in(root: Option<&Path>, path: &str) -> Result<(), String> {
     }
 }
 
+/// The command line of an adapter, whose program is the same one wherever it is started.
+fn whole(line: &str) -> Result<String, Fault> {
+    let Command { mut command, args, .. } = ad_hoc(line)?.command;
+    if command.contains('/') {
+        command = std::path::absolute(&command)?.to_string_lossy().into_owned();
+    }
+    Ok(shell_words::join([command].iter().chain(&args)))
+}
+
 /// The daemon of this user, which is started where none runs.
+#[derive(Clone)]
 struct Daemon {
     folder: Folder,
     config: Option<PathBuf>,
+    adapter: Option<String>,
+}
+
+impl Daemon {
+    /// This program with what the daemon is made of.
+    fn command(&self, arguments: &[&str]) -> io::Result<process::Command> {
+        let mut command = process::Command::new(std::env::current_exe()?);
+        if let Some(config) = &self.config {
+            command.arg("--config").arg(config);
+        }
+        command.args(arguments).arg("--state").arg(&self.folder.0);
+        if let Some(line) = &self.adapter {
+            command.arg("--adapter").arg(line);
+        }
+        Ok(command)
+    }
 }
 
 impl Host for Daemon {
@@ -149,8 +190,8 @@ impl Host for Daemon {
                 }
                 match failed.take() {
                     None => {
-                        let (folder, config) = (self.folder.clone(), self.config.clone());
-                        let started = spawn_blocking(move || start(&folder, config.as_deref())).await?;
+                        let daemon = self.clone();
+                        let started = spawn_blocking(move || start(&daemon)).await?;
                         failed = started.err().map(|error| (Instant::now() + LISTENS, error));
                     }
                     Some((until, error)) if Instant::now() > until => return Err(error),
@@ -171,13 +212,9 @@ impl Host for Daemon {
 }
 
 /// Starts the daemon, which outlives this process, and waits until it is ready. Blocks.
-fn start(folder: &Folder, config: Option<&Path>) -> io::Result<()> {
-    let log = folder.0.join("start.log");
-    let mut command = Command::new(std::env::current_exe()?);
-    if let Some(config) = config {
-        command.arg("--config").arg(config);
-    }
-    command.args(["acp", "--start-daemon", "--state"]).arg(&folder.0);
+fn start(daemon: &Daemon) -> io::Result<()> {
+    let log = daemon.folder.0.join("start.log");
+    let mut command = daemon.command(&["acp", "--start-daemon"])?;
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(File::create(&log)?);
     let mut child = command.spawn()?;
     let mut ready = String::new();
@@ -195,13 +232,9 @@ fn start(folder: &Folder, config: Option<&Path>) -> io::Result<()> {
 
 /// Starts the daemon, and does not wait for it. A group of its own: what ends the editor's does not end it. What it says
 /// until it is ready goes to this process's stdout and stderr; its log is bounded.
-fn up(folder: &Folder, config: Option<&Path>) -> io::Result<()> {
-    let mut command = Command::new(std::env::current_exe()?);
-    if let Some(config) = config {
-        command.arg("--config").arg(config);
-    }
-    command.args(["up", "--json", "--http", "127.0.0.1:0", "--state"]).arg(&folder.0);
-    command.arg("--log-file").arg(folder.0.join("daemon.log"));
+fn up(daemon: &Daemon) -> io::Result<()> {
+    let mut command = daemon.command(&["up", "--json", "--http", "127.0.0.1:0"])?;
+    command.arg("--log-file").arg(daemon.folder.0.join("daemon.log"));
     command.process_group(0).stdin(Stdio::null()).spawn().map(drop)
 }
 

@@ -42,6 +42,9 @@ impl Editor {
     fn new(home: &Home, arguments: &[&str]) -> Self {
         let mut command = home.command([&["--config", "trunkline.json", "acp"], arguments].concat());
         command.env("TRUNKLINE_STATE", home.path().join("state"));
+        if arguments.contains(&"--adapter") {
+            command.env("TRUNKLINE_AGENT", "echo");
+        }
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
         let (input, output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
         let mut editor = Self { child, input, output, asked: 0, text: String::new() };
@@ -123,6 +126,13 @@ impl Place {
         Self(home)
     }
 
+    /// The folders of daemons that have an adapter of the command line.
+    fn of_adapters(&self) -> Vec<std::path::PathBuf> {
+        let found = std::fs::read_dir(self.0.path().join("state")).into_iter().flatten();
+        let found = found.filter_map(|entry| Some(entry.ok()?.path()));
+        found.filter(|path| path.to_string_lossy().contains("/adapter-")).collect()
+    }
+
     fn folder(&self, name: &str) -> std::path::PathBuf {
         self.0.path().canonicalize().unwrap().join(name)
     }
@@ -131,6 +141,9 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.0.run(["down", "--state", "state"]);
+        for own in self.of_adapters() {
+            self.0.run(["down", "--state", own.to_str().unwrap()]);
+        }
     }
 }
 
@@ -173,6 +186,27 @@ fn two_editors_share_one_journal_and_survive_their_daemon() {
     assert!(one.prompts(&session, "third").unwrap().contains("third"));
     one.ends();
     two.ends();
+}
+
+/// It has a daemon of its own, whatever the configuration and the environment name; editors share it.
+#[test]
+fn an_adapter_of_the_command_line_needs_no_configuration() {
+    let place = Place::new();
+    place.0.file("adapter", &format!("#!/usr/bin/env python3\n{ADAPTER}"));
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(place.0.path().join("adapter"), mode).unwrap();
+    let folder = place.folder("one");
+    let mut one = Editor::new(&place.0, &["--adapter", "./adapter"]);
+    let session = one.opens(&folder).unwrap();
+    assert_eq!(one.prompts(&session, "where").unwrap(), folder.to_str().unwrap());
+    let absolute = place.folder("adapter");
+    let mut two = Editor::new(&place.0, &["--adapter", absolute.to_str().unwrap()]);
+    two.asks("session/load", &json!({"sessionId": session, "cwd": folder, "mcpServers": []})).unwrap();
+    assert_eq!(two.text, folder.to_str().unwrap());
+    one.ends();
+    two.ends();
+    assert_eq!(place.of_adapters().len(), 1, "both have the same daemon");
+    assert!(!place.folder("state/journal").exists(), "the one of the configuration was not started");
 }
 
 /// The editor's agent starts another daemon at once: the one that was to end has ended all the same.
