@@ -21,7 +21,7 @@ use tokio::{
 };
 use tracing::Instrument;
 use trunkline_core::{Core, Rules};
-use trunkline_process::ChildSpec;
+use trunkline_process::{ChildSpec, Deadline};
 use trunkline_protocol::{AgentState, Capabilities, Model, SessionId, SessionStart};
 use trunkline_wirelog::WireSink;
 
@@ -115,6 +115,7 @@ pub struct HostBuilder {
     /// Whether a configuration turns the usage log off.
     no_usage_log: bool,
     wire_sink: Option<Arc<dyn WireSink>>,
+    deadline: Option<Deadline>,
     buffers: Buffers,
     /// The files that configurations came from, and others that decide what runs.
     read: Vec<PathBuf>,
@@ -236,6 +237,16 @@ impl HostBuilder {
         Self { wire_sink: Some(sink), ..self }
     }
 
+    /// Has all processes of the host die at a deadline, by an [init](trunkline_process::init) of each, even while the host is
+    /// stopped. The embedder [extends](Deadline::extend) it; clones are the same deadline. Where it has passed, no process
+    /// starts: what waited for one fails, and [`Host::retry`] starts it after the next extension. An agent whose containment is
+    /// `group` does not start, and says why. What an adapter starts dies with it; an adapter over streams is not a process of
+    /// the host, and its embedder's to end.
+    #[must_use]
+    pub fn deadline(self, deadline: Deadline) -> Self {
+        Self { deadline: Some(deadline), ..self }
+    }
+
     /// Writes no [usage log](crate::usage).
     #[deprecated(note = "no usage log is written unless `usage_log(true)` asks for it")]
     #[must_use]
@@ -273,6 +284,7 @@ impl HostBuilder {
             records,
             profiles,
             covered: Covered::default(),
+            deadline: self.deadline,
             made: AtomicUsize::new(0),
         };
         parts.cover(self.agents.values().map(|(agent, _)| agent), self.journal);

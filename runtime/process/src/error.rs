@@ -96,6 +96,12 @@ pub enum SpawnError {
         /// What stood in the way.
         reason: String,
     },
+    /// Its deadline has passed. It starts when that is [extended](crate::Deadline::extend).
+    #[error("start {program:?}: the deadline of this host's children has passed, and was not extended")]
+    Late {
+        /// The program as it was asked for.
+        program: OsString,
+    },
     /// Anything else that the system refused.
     #[error("start {program:?}")]
     Other {

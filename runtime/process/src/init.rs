@@ -11,16 +11,18 @@
 //!  namespace   host ── init ─┤ init (process 1 of the namespace) ── program ── …
 //!  reaper      host ── init (subreaper) ── program ── …
 //!  sandbox     host ── bwrap ─┤ bwrap ── init ── program ── …
+//!              host ── init ── bwrap ─┤ bwrap ── init ── program ── …      with a deadline
 //!  container   host ── init ── client of the engine; then the removal of the container
 //! ```
 //!
 //! It forwards SIGTERM and the like to the program's process group, reaps what is orphaned, and ends as the program
 //! ended, with the same code or signal. It keeps no pipe of the program open. What it cannot start it tells over a
 //! descriptor, so that "not found" stays "not found". When the host closes its end of a pipe, on purpose or by its
-//! own end, an init kills all that descends from it, and ends when all of it has.
+//! own end, an init kills all that descends from it, and ends when all of it has. So it does at a [deadline](crate::Deadline)
+//! that comes over the same way, which is a socket then: the host stands still, and the init does not.
 //!
-//! Command line, private to this crate: `PROGRAM trunkline-init [--namespace | --reaper] [--lifeline FD] [--status FD]
-//! [--bridge PORT=SOCKET] [--after N WORDS…] -- PROGRAM ARGS…`.
+//! Command line, private to this crate: `PROGRAM trunkline-init [--namespace | --reaper] [--lifeline FD [--deadline]]
+//! [--status FD [--holder]] [--bridge PORT=SOCKET] [--after N WORDS…] -- PROGRAM ARGS…`.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -30,12 +32,14 @@ use std::process;
 use std::sync::OnceLock;
 
 pub mod bridge;
+mod lifeline;
 mod namespace;
 mod options;
 mod program;
 mod report;
 mod subreaper;
 
+use self::lifeline::Lifeline;
 pub(crate) use self::options::{Keep, Options};
 pub(crate) use self::report::{RECORD, Report};
 use self::report::{Reporter, Step};
@@ -121,8 +125,8 @@ fn run(args: impl Iterator<Item = OsString>) -> i32 {
 #[derive(Debug)]
 struct Ties {
     report: Reporter,
-    /// The end of a pipe: when the host closes the other, everything is to end.
-    lifeline: Option<OwnedFd>,
+    /// When the host closes its end of it, or a deadline that came over it passes, everything is to end.
+    lifeline: Option<Lifeline>,
     /// Where the signals come in that this process has blocked.
     signals: OwnedFd,
 }
@@ -132,9 +136,14 @@ impl Ties {
     fn take(options: &Options) -> Result<Self, i32> {
         let status = options.status.and_then(|number| system::inherited(number).ok());
         let mut report = Reporter::new(status);
-        let lifeline = options.lifeline.map(system::inherited).transpose();
-        match lifeline.and_then(|lifeline| Ok((lifeline, system::take_signals()?))) {
-            Ok((lifeline, signals)) => Ok(Self { report, lifeline, signals }),
+        let inherited = options.lifeline.map(system::inherited).transpose();
+        let lifeline = match inherited {
+            Ok(end) => end.map(|end| Lifeline::new(end, options.counts)).transpose(),
+            Err(error) => return Err(report.refuse(Step::First, &error)),
+        };
+        let lifeline = lifeline.map_err(|error| report.refuse(Step::Deadline, &error))?;
+        match system::take_signals() {
+            Ok(signals) => Ok(Self { report, lifeline, signals }),
             Err(error) => Err(report.refuse(Step::First, &error)),
         }
     }

@@ -175,8 +175,7 @@ impl Inside<'_> {
         };
         let bridge = self.outlet.map(|outlet| (outlet.port, socket.to_owned()));
         let command = std::iter::once(self.program.to_owned()).chain(self.args.iter().cloned()).collect();
-        let options =
-            Options { keep: Keep::Plain, lifeline: None, status, bridge, after: Vec::new(), command };
+        let options = Options { status, bridge, command, ..Options::new(Keep::Plain) };
         std::iter::once(self.init.into()).chain(options.to_args()).collect()
     }
 

@@ -61,6 +61,7 @@
 
 mod child;
 mod containment;
+mod deadline;
 mod environment;
 mod error;
 mod exit;
@@ -89,6 +90,7 @@ mod wrap;
 
 pub use crate::child::Child;
 pub use crate::containment::{Choice, Containment, Support, support as containment_support};
+pub use crate::deadline::{BootInstant, Deadline};
 pub use crate::environment::{Environment, Inherit, child_environment, loads_code, loads_natively};
 pub use crate::error::SpawnError;
 pub use crate::exit::Exit;

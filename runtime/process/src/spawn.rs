@@ -221,6 +221,7 @@ fn prepare(spec: ChildSpec) -> Result<Prepared, SpawnError> {
             WrapError::Isolation(IsolationError::Refused(refusal)) => {
                 SpawnError::Sandbox { program, refusal }
             }
+            WrapError::Late => SpawnError::Late { program: spec.program.clone() },
             WrapError::System(source) | WrapError::Isolation(IsolationError::System(source)) => {
                 SpawnError::Resources { program, limits: spec.limits, source }
             }

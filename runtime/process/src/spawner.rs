@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{ChildStderr, ChildStdin, ChildStdout, Command};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use tokio::sync::{mpsc, oneshot};
@@ -35,7 +35,7 @@ pub(crate) struct Start {
     /// The child's ends of pipes between it and the host, open until it has them.
     pub(crate) lent: Vec<OwnedFd>,
     /// The host's end of the pipe that an init holds on by.
-    pub(crate) lifeline: Option<OwnedFd>,
+    pub(crate) lifeline: Option<Arc<OwnedFd>>,
 }
 
 struct Job {

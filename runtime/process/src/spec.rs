@@ -10,6 +10,7 @@ use serde_json::Value;
 use trunkline_redact::SecretInputs;
 
 use crate::containment::Containment;
+use crate::deadline::Deadline;
 use crate::environment::Inherit;
 use crate::isolation::Isolation;
 use crate::limits::Limits;
@@ -47,6 +48,9 @@ pub struct ChildSpec {
     pub at_least: Containment,
     /// How much of the machine its tree may take.
     pub limits: Limits,
+    /// When its init kills its tree, unless that is put off; one whose containment has no init does not start with it.
+    /// `None` is never.
+    pub deadline: Option<Deadline>,
     /// What it may see and reach. `None` is what the host itself may.
     pub sandbox: Option<Arc<dyn Isolation>>,
     /// A folder that the host and the child both write, absolute; a sandbox grants it at the same path.
@@ -91,6 +95,7 @@ impl ChildSpec {
             containment: Containment::Auto,
             at_least: Containment::Auto,
             limits: Limits::default(),
+            deadline: None,
             sandbox: None,
             exchange: None,
             record_dir: None,
@@ -197,6 +202,13 @@ impl ChildSpec {
         self
     }
 
+    /// Sets the deadline.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Deadline) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
     /// Sets the sandbox.
     #[must_use]
     pub fn sandbox(mut self, sandbox: impl Isolation + 'static) -> Self {
@@ -254,6 +266,7 @@ impl fmt::Debug for ChildSpec {
             .field("containment", &self.containment)
             .field("at_least", &self.at_least)
             .field("limits", &self.limits)
+            .field("deadline", &self.deadline.as_ref().map(Deadline::until))
             .field("sandbox", &self.sandbox)
             .field("exchange", &self.exchange)
             .field("record_dir", &self.record_dir)

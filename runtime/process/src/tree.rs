@@ -47,7 +47,7 @@ impl Tree {
     pub(crate) fn adopt(
         child: &mut std::process::Child,
         owned: OwnedResources,
-        lifeline: Option<OwnedFd>,
+        lifeline: Option<Arc<OwnedFd>>,
     ) -> io::Result<Self> {
         let leader = Pid::from_child(child);
         match pidfd_open(leader, PidfdFlags::empty()) {
@@ -169,10 +169,10 @@ impl Tree {
 
 /// The end of a pipe that an init holds on by.
 #[derive(Debug)]
-struct Lifeline(Mutex<Option<OwnedFd>>);
+struct Lifeline(Mutex<Option<Arc<OwnedFd>>>);
 
 impl Lifeline {
-    fn new(pipe: OwnedFd) -> Self {
+    fn new(pipe: Arc<OwnedFd>) -> Self {
         Self(Mutex::new(Some(pipe)))
     }
 

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::containment::{self, Containment};
 use crate::environment::shielded;
@@ -42,7 +43,7 @@ pub(crate) struct Wrapped {
     /// Where an init reports whether the program has started.
     pub(crate) status: Option<OwnedFd>,
     /// What an init holds on by.
-    pub(crate) lifeline: Option<OwnedFd>,
+    pub(crate) lifeline: Option<Arc<OwnedFd>>,
     /// Who else holds the tree to its limits, if somebody does.
     pub(crate) limiter: Limiter,
     /// What its sandbox keeps for it.
@@ -65,6 +66,8 @@ pub(crate) enum WrapError {
     Refused(String),
     /// The sandbox that was asked for cannot be made.
     Isolation(IsolationError),
+    /// Its deadline has passed.
+    Late,
     /// The system is short of descriptors.
     System(io::Error),
 }
@@ -82,7 +85,8 @@ pub(crate) fn wrap(scene: Scene<'_>) -> Result<Wrapped, WrapError> {
         return isolated(&**sandbox, &scene);
     }
     // Nothing is tried out for a child that asks for nothing.
-    if spec.containment == Containment::Group && spec.at_least == Containment::Auto {
+    if spec.containment == Containment::Group && spec.at_least == Containment::Auto && spec.deadline.is_none()
+    {
         return Ok(plain(scene));
     }
     let support = containment::support();
@@ -94,6 +98,9 @@ pub(crate) fn wrap(scene: Scene<'_>) -> Result<Wrapped, WrapError> {
             within(program, scene, Keep::Reaper, manner)
         }
         (Containment::Group | Containment::Auto, _) | (_, None) => {
+            if spec.deadline.is_some() {
+                return Err(WrapError::Refused(no_deadline(choice.why_not_better)));
+            }
             if let Some(why) = choice.why_not_better {
                 warn_once(&why);
             }
@@ -118,20 +125,37 @@ fn plain(Scene { spec, environment, .. }: Scene<'_>) -> Wrapped {
     }
 }
 
+/// Why a child that only a group contains cannot have a deadline.
+fn no_deadline(why_not_better: Option<String>) -> String {
+    let todo = match why_not_better {
+        Some(why) => format!("only `group` works here: {why}"),
+        None => "choose `auto`, `namespace` or `reaper`".to_owned(),
+    };
+    format!("a deadline is kept by an init, and the containment `group` has none; {todo}")
+}
+
+/// What an init holds on by: its end, and the host's.
+fn tie(spec: &ChildSpec) -> Result<(OwnedFd, Arc<OwnedFd>), WrapError> {
+    match &spec.deadline {
+        Some(deadline) => deadline.tie()?.ok_or(WrapError::Late),
+        None => pair().map(|(held, own)| (held, Arc::new(own))).map_err(WrapError::System),
+    }
+}
+
 /// The command line of an init that runs the program.
 fn within(init: &Path, scene: Scene<'_>, keep: Keep, mut manner: Manner) -> Result<Wrapped, WrapError> {
     let (status, told) = pair()?;
-    let (held, lifeline) = pair()?;
+    let (held, lifeline) = tie(scene.spec)?;
     manner.kept = vec![told.as_raw_fd(), held.as_raw_fd()];
+    let counts = scene.spec.deadline.is_some();
     let Wrapped { program, args, environment, .. } = plain(scene);
     let environment = environment.into_iter().map(|(name, value)| (shielded(&name), value)).collect();
     let options = Options {
-        keep,
         lifeline: Some(held.as_raw_fd()),
+        counts,
         status: Some(told.as_raw_fd()),
-        bridge: None,
-        after: Vec::new(),
         command: std::iter::once(program).chain(args).collect(),
+        ..Options::new(keep)
     };
     Ok(Wrapped {
         program: init.into(),
@@ -178,7 +202,11 @@ fn isolated(sandbox: &dyn Isolation, scene: &Scene<'_>) -> Result<Wrapped, WrapE
     };
     let Isolated { program, args, environment, holder, attachment } =
         sandbox.isolate(&inside).map_err(WrapError::Isolation)?;
-    let Holder::Engine { removal } = holder else {
+    let removal = match holder {
+        Holder::Process => None,
+        Holder::Engine { removal } => Some(removal),
+    };
+    if removal.is_none() && spec.deadline.is_none() {
         // Signals are for the program inside: by default they would end what holds the sandbox, and all with it.
         let kept = vec![told.as_raw_fd()];
         let manner = Manner { kept, stop: StopSignals::Ignored, keys: Keys::Own, ..Manner::default() };
@@ -194,22 +222,31 @@ fn isolated(sandbox: &dyn Isolation, scene: &Scene<'_>) -> Result<Wrapped, WrapE
             limiter: Limiter::Host,
             attachment,
         });
-    };
-    // The end of its client does not end a container: an init outside removes it, even when the host is gone.
-    let (held, lifeline) = pair()?;
+    }
+    // An init outside. The end of its client does not end a container: it is removed, even when the host is gone. A sandbox
+    // has one for its deadline, where nothing inside can reach it.
+    let (held, lifeline) = tie(spec)?;
+    let is_engine = removal.is_some();
     let options = Options {
-        keep: Keep::Plain,
         lifeline: Some(held.as_raw_fd()),
+        counts: spec.deadline.is_some(),
         status: Some(told.as_raw_fd()),
-        bridge: None,
-        after: removal,
+        holds_another: !is_engine,
+        after: removal.unwrap_or_default(),
         command: std::iter::once(program).chain(args).collect(),
+        ..Options::new(Keep::Plain)
+    };
+    // The client may need setuid helpers; what runs in the container gains nothing by them.
+    let (privileges, keys, limiter) = if is_engine {
+        (Privileges::Gained, Keys::Shared, Limiter::Engine)
+    } else {
+        (Privileges::Kept, Keys::Own, Limiter::Host)
     };
     let manner = Manner {
         kept: vec![told.as_raw_fd(), held.as_raw_fd()],
         death: Death::AfterHost,
-        // The client may need setuid helpers; what runs in the container gains nothing by them.
-        privileges: Privileges::Gained,
+        privileges,
+        keys,
         ..Manner::default()
     };
     Ok(Wrapped {
@@ -221,7 +258,7 @@ fn isolated(sandbox: &dyn Isolation, scene: &Scene<'_>) -> Result<Wrapped, WrapE
         lent: vec![told, held],
         status: Some(status),
         lifeline: Some(lifeline),
-        limiter: Limiter::Engine,
+        limiter,
         attachment,
     })
 }

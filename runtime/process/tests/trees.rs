@@ -38,6 +38,7 @@ mod trees {
     mod cell;
     mod chamber;
     mod host;
+    mod python;
     mod records;
     mod shortage;
 }

@@ -12,6 +12,7 @@ mod trees {
     mod cell;
     mod chamber;
     mod host;
+    mod python;
 
     /// The init program of these tests.
     pub(crate) const INIT: &str = env!("CARGO_BIN_EXE_sandboxed-init");

@@ -10,6 +10,7 @@ use std::{
     },
 };
 
+use trunkline_process::{ChildSpec, Deadline};
 use trunkline_protocol::AgentState;
 
 use super::{Covered, absolute};
@@ -93,6 +94,8 @@ pub(super) struct Parts {
     pub(super) profiles: Vec<String>,
     /// What nothing in a sandbox sees.
     pub(super) covered: Covered,
+    /// When all processes die, unless it is put off.
+    pub(super) deadline: Option<Deadline>,
     /// How many were made; each has a folder by its number.
     pub(super) made: AtomicUsize,
 }
@@ -132,7 +135,8 @@ impl Parts {
         }
         let over_streams = connect.is_some();
         let make: Option<MakeSpec> = (!over_streams && refusal.is_none()).then(|| {
-            let (config, profiles) = (shared.config.clone(), self.profiles.clone());
+            let (config, profiles, deadline) =
+                (shared.config.clone(), self.profiles.clone(), self.deadline.clone());
             let folders = Folders {
                 private: self.folder.path().to_owned(),
                 exchange,
@@ -141,7 +145,10 @@ impl Parts {
                 reserved: trusted.reserved.clone(),
                 covered: self.covered.clone(),
             };
-            Arc::new(move || agent::child_spec(&config, &profiles, &folders)) as MakeSpec
+            Arc::new(move || {
+                let spec = agent::child_spec(&config, &profiles, &folders)?;
+                Ok(ChildSpec { deadline: deadline.clone(), ..spec })
+            }) as MakeSpec
         });
         let connect = Mutex::new(connect.or_else(|| make.clone().map(Connect::Process)));
         let trusted = trusted.clone();

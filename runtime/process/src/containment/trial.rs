@@ -34,14 +34,7 @@ pub(super) fn run(keep: Keep) -> Result<(), Refusal> {
     };
     let (status, told) = pair().map_err(|error| refusal(&error))?;
     let told_to = Some(told.as_raw_fd());
-    let options = Options {
-        keep,
-        lifeline: None,
-        status: told_to,
-        bridge: None,
-        after: Vec::new(),
-        command: Vec::new(),
-    };
+    let options = Options { status: told_to, ..Options::new(keep) };
     let mut command = Command::new(program);
     command.arg0(init::MARKER).args(options.to_args());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -22,7 +22,7 @@ use super::report::{Reporter, Step};
 use super::{Options, Ties};
 use crate::system::init::{self as system, Forked};
 
-pub(super) fn run(options: &Options, Ties { mut report, lifeline, signals }: Ties) -> i32 {
+pub(super) fn run(options: &Options, Ties { mut report, mut lifeline, signals }: Ties) -> i32 {
     let (users, alive, outcome) = match prepare() {
         Ok(prepared) => prepared,
         Err((step, error)) => return report.refuse(step, &error),
@@ -33,8 +33,8 @@ pub(super) fn run(options: &Options, Ties { mut report, lifeline, signals }: Tie
             drop((report, outcome.1, alive.0));
             // Failing that, the pipes live as long as the program and this process do: longer than they should.
             let _ = program::release_pipes();
-            let status = match program::attend(inner, &signals, lifeline.as_ref(), program::pass_on_to(inner))
-            {
+            let pass_on = program::pass_on_to(inner);
+            let status = match program::attend(inner, &signals, lifeline.as_mut(), pass_on) {
                 News::Ended(status) => status,
                 News::HostGone => {
                     program::pass_on_to(inner)(Signal::KILL);
@@ -101,7 +101,7 @@ fn inner(
     if let Err((step, error)) = settle(users, alive) {
         return report.refuse(step, &error);
     }
-    let program = match program::start(&options.command, report) {
+    let program = match program::start(options, report) {
         Ok(program) => program,
         Err(code) => return code,
     };

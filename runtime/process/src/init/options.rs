@@ -14,8 +14,13 @@ pub(crate) struct Options {
     pub(crate) keep: Keep,
     /// The end of a pipe from the host: when the other is closed, everything is to end.
     pub(crate) lifeline: Option<RawFd>,
+    /// Whether deadlines come over the lifeline.
+    pub(crate) counts: bool,
     /// Where it tells whether the program has started.
     pub(crate) status: Option<RawFd>,
+    /// Whether its program makes a sandbox in which another init runs the program that is meant. That one tells when it
+    /// has started, and is sent SIGINT and SIGTERM, which the sandbox ignores.
+    pub(crate) holds_another: bool,
     /// A port of the loopback inside, and the socket that its connections are copied to.
     pub(crate) bridge: Option<(u16, PathBuf)>,
     /// What is run once the program has ended, or was killed: a program and its arguments. Empty is nothing.
@@ -36,6 +41,20 @@ pub(crate) enum Keep {
 }
 
 impl Options {
+    /// Asks for nothing else.
+    pub(crate) fn new(keep: Keep) -> Self {
+        Self {
+            keep,
+            lifeline: None,
+            counts: false,
+            status: None,
+            holds_another: false,
+            bridge: None,
+            after: Vec::new(),
+            command: Vec::new(),
+        }
+    }
+
     /// The arguments that ask for this.
     pub(crate) fn to_args(&self) -> Vec<OsString> {
         let mut args: Vec<OsString> = vec![MARKER.into()];
@@ -47,8 +66,14 @@ impl Options {
         if let Some(lifeline) = self.lifeline {
             args.extend(["--lifeline".into(), lifeline.to_string().into()]);
         }
+        if self.counts {
+            args.push("--deadline".into());
+        }
         if let Some(status) = self.status {
             args.extend(["--status".into(), status.to_string().into()]);
+        }
+        if self.holds_another {
+            args.push("--holder".into());
         }
         if let Some((port, socket)) = &self.bridge {
             let mut pair = OsString::from(format!("{port}="));
@@ -66,14 +91,7 @@ impl Options {
 
     /// Reads what follows the marker.
     pub(super) fn parse(mut args: impl Iterator<Item = OsString>) -> Result<Self, String> {
-        let mut options = Self {
-            keep: Keep::Plain,
-            lifeline: None,
-            status: None,
-            bridge: None,
-            after: Vec::new(),
-            command: Vec::new(),
-        };
+        let mut options = Self::new(Keep::Plain);
         loop {
             let arg = args.next().ok_or("`--` is missing")?;
             let mut value = || args.next().ok_or_else(|| format!("{} needs a value", arg.display()));
@@ -81,6 +99,8 @@ impl Options {
                 b"--namespace" => options.keep = Keep::Namespace,
                 b"--reaper" => options.keep = Keep::Reaper,
                 b"--lifeline" => options.lifeline = Some(descriptor(&value()?)?),
+                b"--deadline" => options.counts = true,
+                b"--holder" => options.holds_another = true,
                 b"--status" => options.status = Some(descriptor(&value()?)?),
                 b"--bridge" => options.bridge = Some(bridge(&value()?)?),
                 b"--after" => {
@@ -126,7 +146,9 @@ mod tests {
             let asked = Options {
                 keep,
                 lifeline: Some(7),
+                counts: true,
                 status: Some(5),
+                holds_another: true,
                 bridge: Some((3128, "/run/a=b.sock".into())),
                 after: vec!["rm".into(), "--".into()],
                 command: vec!["sh".into(), "-c".into(), "--".into()],

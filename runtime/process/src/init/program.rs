@@ -14,9 +14,11 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
+use super::lifeline::Lifeline;
+use super::options::Options;
 use super::report::{Report, Reporter};
 use crate::environment;
-use crate::system::init as system;
+use crate::system::init::{self as system, Role};
 
 /// How long what comes after a program may take.
 const AFTER: Duration = Duration::from_secs(20);
@@ -52,19 +54,23 @@ pub(super) struct Program(Pid);
 pub(super) enum News {
     /// The process that it waited for ended, with this status of `wait`.
     Ended(i32),
-    /// The host has gone, or wants the tree gone.
+    /// The host has gone, or wants the tree gone, or its deadline has passed.
     HostGone,
 }
 
-/// Starts the program and lets go of its pipes; reports how that went. An error is the exit code.
-pub(super) fn start(command: &[OsString], report: &mut Reporter) -> Result<Program, i32> {
-    let Some((program, args)) = command.split_first() else {
+/// Starts the program and lets go of its pipes; reports how that went, unless one inside is to. An error is the exit code.
+pub(super) fn start(options: &Options, report: &mut Reporter) -> Result<Program, i32> {
+    let Some((program, args)) = options.command.split_first() else {
         // A trial: all that comes before a program has worked.
         report.send(Report::Started);
         return Err(0);
     };
     let mut command = Command::new(program);
-    system::install(command.args(args));
+    let lent = report.descriptor().filter(|_| options.holds_another);
+    system::install(
+        command.args(args),
+        if options.holds_another { Role::Holder { lent } } else { Role::Program },
+    );
     for (name, value) in std::env::vars_os() {
         if let Some(own) = environment::unshielded(&name) {
             command.env_remove(&name).env(own, value);
@@ -73,7 +79,11 @@ pub(super) fn start(command: &[OsString], report: &mut Reporter) -> Result<Progr
     match command.spawn() {
         Ok(child) => {
             let _ = release_pipes();
-            report.send(Report::Started);
+            if options.holds_another {
+                report.leave();
+            } else {
+                report.send(Report::Started);
+            }
             Ok(Program(Pid::from_child(&child)))
         }
         Err(error) => {
@@ -94,7 +104,7 @@ pub(super) fn release_pipes() -> io::Result<()> {
 
 impl Program {
     /// Passes signals on and reaps whatever ends, until the program has ended or the host is gone.
-    pub(super) fn attend(&self, signals: &OwnedFd, lifeline: Option<&OwnedFd>) -> News {
+    pub(super) fn attend(&self, signals: &OwnedFd, lifeline: Option<&mut Lifeline>) -> News {
         attend(self.0, signals, lifeline, |signal| {
             let _ = kill_process_group(self.0, signal);
         })
@@ -112,7 +122,7 @@ pub(super) fn run_after(words: &[OsString]) {
     let Some((program, args)) = words.split_first() else { return };
     for _ in 0..ATTEMPTS {
         let mut command = Command::new(program);
-        system::install(command.args(args));
+        system::install(command.args(args), Role::Program);
         if command.spawn().is_ok_and(ends_in_time) {
             return;
         }
@@ -137,7 +147,7 @@ fn ends_in_time(mut child: std::process::Child) -> bool {
 pub(super) fn attend(
     child: Pid,
     signals: &OwnedFd,
-    lifeline: Option<&OwnedFd>,
+    mut lifeline: Option<&mut Lifeline>,
     pass_on: impl Fn(Signal),
 ) -> News {
     loop {
@@ -148,11 +158,11 @@ pub(super) fn attend(
             Reaped::All | Reaped::NoneLeft => None,
         };
         let mut watched = vec![PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
-        // No one writes to it; only its end is news.
-        watched.extend(lifeline.map(|pipe| PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::empty())));
+        watched.extend(lifeline.iter().flat_map(|lifeline| lifeline.watched()));
         // An error explains itself at the next turn: nothing but lack of memory can be meant.
         let _ = poll(&mut watched, wait);
-        let mut gone = watched.get(1).is_some_and(|pipe| !pipe.revents().is_empty());
+        let found = watched.get(1).map_or(PollFlags::empty(), PollFd::revents);
+        let mut gone = lifeline.as_mut().is_some_and(|lifeline| lifeline.is_over(found));
         while let Some(number) = system::next_signal(signals) {
             gone |= number == HOST_DIED.as_raw();
             let Some(signal) = PASSED_ON.into_iter().find(|signal| signal.as_raw() == number) else {

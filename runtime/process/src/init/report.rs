@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use rustix::io::write;
 
@@ -35,10 +35,12 @@ pub(crate) enum Step {
     Adoption,
     /// Opens the port of its bridge.
     Bridge,
+    /// Counts down to its deadline.
+    Deadline,
 }
 
-const STEPS: [Step; 6] =
-    [Step::Namespaces, Step::Users, Step::First, Step::Proc, Step::Adoption, Step::Bridge];
+const STEPS: [Step; 7] =
+    [Step::Namespaces, Step::Users, Step::First, Step::Proc, Step::Adoption, Step::Bridge, Step::Deadline];
 
 impl Report {
     fn to_bytes(self) -> [u8; RECORD] {
@@ -73,6 +75,7 @@ impl Step {
             Self::Proc => "mount /proc in the namespace",
             Self::Adoption => "become a subreaper",
             Self::Bridge => "open the port of the network bridge",
+            Self::Deadline => "begin before its deadline",
         }
     }
 }
@@ -84,6 +87,16 @@ pub(super) struct Reporter(Option<OwnedFd>);
 impl Reporter {
     pub(super) fn new(pipe: Option<OwnedFd>) -> Self {
         Self(pipe)
+    }
+
+    /// Leaves the report to somebody else who has the pipe.
+    pub(super) fn leave(&mut self) {
+        self.0 = None;
+    }
+
+    /// The pipe, for a program that is to have it.
+    pub(super) fn descriptor(&self) -> Option<RawFd> {
+        self.0.as_ref().map(AsRawFd::as_raw_fd)
     }
 
     pub(super) fn send(&mut self, report: Report) {

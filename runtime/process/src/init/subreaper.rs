@@ -22,7 +22,7 @@ use crate::system::proc::{self, Stat};
 /// milliseconds: at first, and at most.
 const LOOK_AGAIN: (i64, i64) = (2, 128);
 
-pub(super) fn run(options: &Options, Ties { mut report, lifeline, signals }: Ties) -> i32 {
+pub(super) fn run(options: &Options, Ties { mut report, mut lifeline, signals }: Ties) -> i32 {
     let adopts = options.keep == Keep::Reaper;
     if let Err(error) = outlive(lifeline.is_some(), adopts) {
         return report.refuse(Step::Adoption, &error.into());
@@ -32,7 +32,7 @@ pub(super) fn run(options: &Options, Ties { mut report, lifeline, signals }: Tie
         Ok(bridge) => bridge,
         Err(error) => return report.refuse(Step::Bridge, &error),
     };
-    let program = match program::start(&options.command, &mut report) {
+    let program = match program::start(options, &mut report) {
         Ok(program) => program,
         Err(code) => return code,
     };
@@ -40,7 +40,7 @@ pub(super) fn run(options: &Options, Ties { mut report, lifeline, signals }: Tie
         // Without a thread to spare the program has no network; it runs all the same.
         let _ = thread::Builder::new().name("bridge".into()).spawn(move || bridge.run(socket));
     }
-    let news = program.attend(&signals, lifeline.as_ref());
+    let news = program.attend(&signals, lifeline.as_mut());
     if adopts {
         end_all(&signals);
     } else if matches!(news, News::HostGone) {

@@ -6,6 +6,8 @@ pub(crate) mod before_exec;
 mod end_watch;
 #[allow(unsafe_code, reason = "fork, namespaces and signals of an init need it")]
 pub(crate) mod init;
+#[allow(unsafe_code, reason = "a write that raises no signal needs it")]
+pub(crate) mod lifeline;
 pub(crate) mod proc;
 pub(crate) mod sockets;
 

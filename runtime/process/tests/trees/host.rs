@@ -7,6 +7,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use trunkline_process::{ChildSpec, StopSteps, spawn, stop};
 
 use super::cell::{Cell, Dying, Holder};
+use super::python::Python;
 use super::{INIT, sandboxed};
 
 pub(crate) const CELL: &str = "TRUNKLINE_TEST_CELL";
@@ -56,20 +57,4 @@ async fn host() {
     println!("\ndone");
     // What is left now is left by the containment, and not for want of a host.
     std::future::pending::<()>().await;
-}
-
-/// Python itself: the name in `PATH` may be a script that needs more than a sandbox grants.
-struct Python {
-    program: String,
-    prefix: String,
-}
-
-impl Python {
-    fn find() -> Self {
-        let ask = "import sys; print(sys.executable); print(sys.base_prefix)";
-        let told = std::process::Command::new("python3").args(["-c", ask]).output().unwrap().stdout;
-        let told = String::from_utf8(told).unwrap();
-        let (program, prefix) = told.trim().split_once('\n').unwrap();
-        Self { program: program.to_owned(), prefix: prefix.to_owned() }
-    }
 }

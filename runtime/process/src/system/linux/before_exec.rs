@@ -126,8 +126,7 @@ fn become_child(host: pid_t, manner: &Manner) -> io::Result<()> {
     no_core_file()?;
     close_descriptors_on_exec();
     for descriptor in &manner.kept {
-        // SAFETY: integer arguments only; one that is not open fails and changes nothing.
-        check(unsafe { libc::fcntl(*descriptor, libc::F_SETFD, 0) })?;
+        lend(*descriptor)?;
     }
     // Last: a limit of few open files would hide descriptors from the walk over all.
     set_limits(&manner.confinement.limits)?;
@@ -138,13 +137,24 @@ fn become_child(host: pid_t, manner: &Manner) -> io::Result<()> {
     default_signals();
     match manner.stop {
         StopSignals::Heard => {}
-        // SAFETY: ignoring a signal installs no code, and lasts over exec.
-        StopSignals::Ignored => unsafe {
-            libc::signal(libc::SIGINT, libc::SIG_IGN);
-            libc::signal(libc::SIGTERM, libc::SIG_IGN);
-        },
+        StopSignals::Ignored => ignore_stop_signals(),
     }
     Ok(())
+}
+
+/// Keeps a descriptor open over exec.
+pub(super) fn lend(descriptor: RawFd) -> io::Result<()> {
+    // SAFETY: integer arguments only; one that is not open fails and changes nothing.
+    check(unsafe { libc::fcntl(descriptor, libc::F_SETFD, 0) })
+}
+
+/// Ignores SIGINT and SIGTERM from now on, over exec too.
+pub(super) fn ignore_stop_signals() {
+    // SAFETY: ignoring a signal installs no code.
+    unsafe {
+        libc::signal(libc::SIGINT, libc::SIG_IGN);
+        libc::signal(libc::SIGTERM, libc::SIG_IGN);
+    }
 }
 
 /// Moves the calling process, of one thread, into cgroups; its descendants are born there.

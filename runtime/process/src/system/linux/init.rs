@@ -83,17 +83,34 @@ pub(crate) fn next_signal(signals: &OwnedFd) -> Option<i32> {
     i32::try_from(u32::from_ne_bytes(*number)).ok()
 }
 
-/// Makes `command` start as the leader of its own session and process group, tied to the life of this process, with default
-/// signals and no descriptor beyond its pipes.
-pub(crate) fn install(command: &mut Command) {
+/// What an init starts a program as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The program that is meant: default signals, and no descriptor beyond its pipes.
+    Program,
+    /// What makes a sandbox with another init in it: that one is lent a descriptor, and SIGINT and SIGTERM are for it alone.
+    Holder {
+        /// The descriptor.
+        lent: Option<RawFd>,
+    },
+}
+
+/// Makes `command` start as the leader of its own session and process group, tied to the life of this process.
+pub(crate) fn install(command: &mut Command, role: Role) {
     let init = std::process::id().cast_signed();
-    // SAFETY: system calls only, no allocation, no lock, one captured integer.
+    // SAFETY: system calls only, no allocation, no lock, captured integers.
     unsafe {
         command.pre_exec(move || {
             check(libc::setsid())?;
             before_exec::die_with(init)?;
             before_exec::close_descriptors_on_exec();
             before_exec::default_signals();
+            if let Role::Holder { lent } = role {
+                before_exec::ignore_stop_signals();
+                if let Some(lent) = lent {
+                    before_exec::lend(lent)?;
+                }
+            }
             Ok(())
         });
     }

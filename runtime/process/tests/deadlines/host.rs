@@ -1,0 +1,80 @@
+//! The host of a scene: starts trees and puts their deadline off, as its input says.
+
+use std::io::BufRead;
+use std::time::Duration;
+
+use trunkline_process::{BootInstant, Child, ChildSpec, Deadline, SpawnError, spawn};
+
+use super::python::Python;
+use super::{INIT, held};
+
+pub(crate) const HOLDER: &str = "TRUNKLINE_TEST_HOLDER";
+/// Said to a host that is an adapter: it starts its tree in a tree of its own, as adapters start agents.
+const WITHIN: &str = "TRUNKLINE_TEST_WITHIN";
+const STAMPS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../process/tests/deadlines/stamps.py");
+
+/// By which its first children live.
+const FIRST: Duration = Duration::from_secs(2);
+
+/// Commands: `start FIFO`, `nest FIFO`, `extend MILLISECONDS`, `pass`. Each is answered with a line `said: …`.
+#[tokio::test]
+#[ignore = "the host of a scene, which runs it in a process of its own"]
+async fn host() {
+    let Ok(holder) = std::env::var(HOLDER) else { return };
+    trunkline_process::init::use_program(INIT);
+    if let Some(fifo) = std::env::var_os(WITHIN) {
+        let _child = start(&holder, fifo.to_str().unwrap(), None).await.unwrap();
+        return std::future::pending().await;
+    }
+    let deadline = Deadline::new(BootInstant::now() + FIRST);
+    let mut children: Vec<Child> = Vec::new();
+    for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+        let (word, of) = line.split_once(' ').unwrap_or((&line, ""));
+        let said = match word {
+            "start" => match start(&holder, of, Some(&deadline)).await {
+                Ok(child) => {
+                    children.push(child);
+                    "started".to_owned()
+                }
+                Err(SpawnError::Late { .. }) => "late".to_owned(),
+                Err(error) => panic!("{error}"),
+            },
+            "nest" => {
+                let itself = ChildSpec::new(std::env::current_exe().unwrap())
+                    .args(["--exact", "--ignored", "--nocapture", "deadlines::host::host"])
+                    .env(HOLDER, &holder)
+                    .env(WITHIN, of)
+                    .deadline(deadline.clone());
+                children.push(
+                    spawn(held(itself, &holder, [&String::new(), &String::new(), &String::new()]))
+                        .await
+                        .unwrap(),
+                );
+                "started".to_owned()
+            }
+            "extend" => {
+                deadline.extend(BootInstant::now() + Duration::from_millis(of.parse().unwrap()));
+                deadline.until().as_nanos().to_string()
+            }
+            "pass" => {
+                // Nothing is read of the children meanwhile.
+                for mut child in children.drain(..) {
+                    let exit = child.wait().await;
+                    assert_eq!(exit.signal, Some(9), "{exit}");
+                }
+                deadline.until().as_nanos().to_string()
+            }
+            _ => panic!("{line:?}"),
+        };
+        println!("\nsaid: {said}");
+    }
+}
+
+async fn start(holder: &str, fifo: &str, deadline: Option<&Deadline>) -> Result<Child, SpawnError> {
+    let python = Python::find();
+    let stamps = std::fs::canonicalize(STAMPS).unwrap().into_os_string().into_string().unwrap();
+    let folder = std::path::Path::new(fifo).parent().unwrap().to_str().unwrap().to_owned();
+    let mut spec = ChildSpec::new(&python.program).args([&*stamps, fifo]);
+    spec.deadline = deadline.cloned();
+    spawn(held(spec, holder, [&python.prefix, &stamps, &folder])).await
+}
