@@ -29,7 +29,7 @@ export class Server {
   }
 
   feed(chunk: Buffer): void {
-    this.link.lines.feed(chunk);
+    this.link.wire.gather(() => this.link.lines.feed(chunk), () => this.link.isIdle);
   }
 
   /** Ends it, soon. Only the first reason counts. */
@@ -103,8 +103,7 @@ function takeStdout(onError: () => void): Sink {
   stdout.write = stderr.write.bind(stderr);
   stdout.on("error", onError);
   stderr.on("error", () => {}); // no one reads what is printed
-  // What is ASCII needs no conversion.
-  return (data, done) => void write(data, Buffer.byteLength(data) === data.length ? "latin1" : "utf8", done);
+  return (data, done) => void write(data, "utf8", done);
 }
 
 // Answers `--describe` and `--diagnose` ([ext.8]).

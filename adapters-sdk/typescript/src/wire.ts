@@ -47,7 +47,7 @@ export class Wire {
   /** Adds a whole line of a session, with its LF. Never waits. */
   put(key: number, line: string): void {
     if (this.broken) return;
-    if (this.#batch.length < AHEAD && !this.#held.has(key)) this.#batch += line;
+    if (this.#batch.length < AHEAD && !this.#heldOf(key)) this.#batch += line;
     else {
       const held = this.#hold(key);
       held.lines.push(line);
@@ -63,9 +63,22 @@ export class Wire {
     this.#schedule();
   }
 
+  /** Does what may put many lines, and writes them before it returns where nothing is under way that may put more. */
+  gather(work: () => void, isIdle: () => boolean): void {
+    const scheduled = this.#scheduled;
+    this.#scheduled = true;
+    try {
+      work();
+    } finally {
+      this.#scheduled = scheduled;
+      if (isIdle()) this.#flush();
+      else this.#schedule();
+    }
+  }
+
   /** Whether a session may add more; one that holds nothing always may. */
   hasRoom(key: number, over = 0): boolean {
-    const held = this.#held.get(key);
+    const held = this.#heldOf(key);
     if (!held || held.size === 0) return true;
     const share = held.paused ? PAUSED : Math.min(Math.max(BUDGET / this.#held.size, LEAST), MOST);
     return held.size < share + over;
@@ -77,7 +90,7 @@ export class Wire {
   }
 
   held(key: number): number {
-    return this.#held.get(key)?.size ?? 0;
+    return this.#heldOf(key)?.size ?? 0;
   }
 
   isPaused(key: number): boolean {
@@ -120,13 +133,18 @@ export class Wire {
     this.onBroken();
   }
 
+  // Asked several times a turn, and mostly nothing is held: not to look is sooner done.
+  #heldOf(key: number): Held | undefined {
+    return this.#held.size === 0 ? undefined : this.#held.get(key);
+  }
+
   #hold(key: number): Held {
     let held = this.#held.get(key);
     if (!held) this.#held.set(key, (held = new Held()));
     return held;
   }
 
-  // One write for all that comes of one wake of the event loop.
+  // One write for all that comes of one wake of the event loop, of handlers that wait for something.
   #schedule(): void {
     if (this.#scheduled || this.#writing) return;
     this.#scheduled = true;

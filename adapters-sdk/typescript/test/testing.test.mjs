@@ -51,6 +51,22 @@ test("a text arrives as it is, whatever must be escaped in it", async () => {
   for (const each of [host, half]) await each.end();
 });
 
+test("what nobody waits for is there when the input was taken; what is under way comes by itself", async () => {
+  let go;
+  const host = new Host((turn, input) => (input.content === "wait" ? new Promise((resolve) => (go = resolve)) : turn.output("x")));
+  const [quick, slow] = [host.open({ extensions: [] }), host.open({ extensions: [] })];
+  await host.turn(quick, "first");
+  const types = () => host.messages.map((message) => message.type);
+  host.send(quick, { type: "user.input", content: "" });
+  assert.deepEqual(types().slice(2), ["output", "turn.complete"]);
+  host.send(slow, { type: "user.input", content: "wait" });
+  await new Promise(setImmediate); // nothing is being written
+  assert.equal((await host.turn(quick, "beside one that waits")).text, "x");
+  go();
+  await host.wait((message) => message.type === "turn.complete" && message.session_id === slow);
+  await host.end();
+});
+
 test("a handler returns nothing, a promise, or anything with then", async () => {
   const kinds = {
     nothing: () => {},
