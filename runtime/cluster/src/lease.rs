@@ -1,0 +1,254 @@
+//! Who is alive: what the holder of a lease may count on, and what one who watches it may conclude.
+//!
+//! Both sides look at their own clock alone, and count from moments that cannot flatter them: the holder from when it
+//! *sent* the renewal that was acknowledged, the watcher from when it *saw* the renewal, which is later. So the holder
+//! has stopped before the watcher takes over, as long as both clocks run at the same rate within a second a lease.
+
+use std::{collections::HashMap, time::Duration};
+
+use trunkline_process::BootInstant;
+
+/// How long a lease holds, and what follows from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terms {
+    /// How long a lease holds from its renewal on.
+    pub ttl: Duration,
+}
+
+/// What a watcher waits for beyond a lease's time.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// What a holder leaves unused of it, at most: its adapters end within that.
+const MARGIN: Duration = Duration::from_secs(2);
+
+impl Terms {
+    /// The shortest lease.
+    pub const LEAST: Duration = Duration::from_secs(1);
+
+    /// How often the holder renews.
+    #[must_use]
+    pub fn every(self) -> Duration {
+        self.ttl / 3
+    }
+
+    /// When a holder stops whose renewal of that moment was the last to be acknowledged.
+    #[must_use]
+    pub fn good_until(self, sent: BootInstant) -> BootInstant {
+        sent + (self.ttl - MARGIN.min(self.ttl / 4))
+    }
+
+    /// For how long a lease must have been seen unchanged before its holder counts as gone.
+    #[must_use]
+    pub fn patience(self) -> Duration {
+        self.ttl + GRACE
+    }
+}
+
+/// The holder's side of a lease.
+#[derive(Debug, Clone, Copy)]
+pub struct Held {
+    terms: Terms,
+    until: Option<BootInstant>,
+}
+
+impl Held {
+    /// A lease that is not held yet.
+    #[must_use]
+    pub fn new(terms: Terms) -> Self {
+        Self { terms, until: None }
+    }
+
+    /// A renewal was acknowledged that was sent at this moment.
+    pub fn renewed(&mut self, sent: BootInstant) {
+        self.until = self.until.max(Some(self.terms.good_until(sent)));
+    }
+
+    /// Until when the host may act; `None` where it may not.
+    #[must_use]
+    pub fn until(&self) -> Option<BootInstant> {
+        self.until
+    }
+
+    /// Whether the host may act.
+    #[must_use]
+    pub fn is_good(&self, now: BootInstant) -> bool {
+        self.until.is_some_and(|until| now < until)
+    }
+}
+
+/// What one saw last of a lease.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    /// 0: it has vanished, which proves nothing alone.
+    revision: u64,
+    since: BootInstant,
+    terms: Terms,
+}
+
+/// The watcher's side of all leases.
+///
+/// What is heard at all is known from the own lease: its renewals come back the same way as those of others. While they
+/// do not, nobody counts as gone; when they do again, all count anew.
+#[derive(Debug)]
+pub struct Watch {
+    seen: HashMap<String, Seen>,
+    /// When a renewal of the own lease came back last.
+    heard: Option<BootInstant>,
+    /// Those of the own lease.
+    terms: Terms,
+}
+
+impl Watch {
+    /// One that has seen nothing and hears nothing yet.
+    #[must_use]
+    pub fn new(terms: Terms) -> Self {
+        Self { seen: HashMap::new(), heard: None, terms }
+    }
+
+    /// A renewal of the own lease came back.
+    pub fn heard_own(&mut self, now: BootInstant) {
+        if !self.hears(now) {
+            self.seen.values_mut().for_each(|seen| seen.since = now);
+        }
+        self.heard = Some(now);
+    }
+
+    /// Whether what others do is heard.
+    #[must_use]
+    pub fn hears(&self, now: BootInstant) -> bool {
+        // Two of three renewals: less than the patience without the one that a host may just not have sent.
+        self.heard.is_some_and(|heard| now.saturating_duration_since(heard) < self.terms.every() * 2)
+    }
+
+    /// Saw a lease at this revision.
+    pub fn saw(&mut self, host: &str, revision: u64, terms: Terms, now: BootInstant) {
+        match self.seen.get_mut(host) {
+            Some(seen) if seen.revision == revision => seen.terms = terms,
+            Some(seen) => *seen = Seen { revision, since: now, terms },
+            None => drop(self.seen.insert(host.to_owned(), Seen { revision, since: now, terms })),
+        }
+    }
+
+    /// Saw that there is no lease.
+    pub fn saw_none(&mut self, host: &str, now: BootInstant) {
+        let terms = self.seen.get(host).map_or(self.terms, |seen| seen.terms);
+        self.saw(host, 0, terms, now);
+    }
+
+    /// Whether the holder has stopped for certain.
+    #[must_use]
+    pub fn is_gone(&self, host: &str, now: BootInstant) -> bool {
+        let is_silent = |seen: &Seen| now.saturating_duration_since(seen.since) >= seen.terms.patience();
+        self.hears(now) && self.seen.get(host).is_some_and(is_silent)
+    }
+
+    /// Forgets a host whose lease and sessions are gone.
+    pub fn forget(&mut self, host: &str) {
+        self.seen.remove(host);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TERMS: Terms = Terms { ttl: Duration::from_secs(3) };
+
+    fn at(ms: u64) -> BootInstant {
+        BootInstant::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn a_holder_stops_by_the_renewal_it_sent_and_not_by_its_answer() {
+        let mut held = Held::new(TERMS);
+        assert!(!held.is_good(at(0)));
+        held.renewed(at(1000));
+        assert!(held.is_good(at(3249)));
+        assert!(!held.is_good(at(3250)));
+        // An answer that comes late and is of an earlier one takes nothing back.
+        held.renewed(at(500));
+        assert!(held.is_good(at(3249)));
+    }
+
+    /// One that hears all the time, since `now`.
+    fn hearing(terms: Terms, now: BootInstant) -> Watch {
+        let mut watch = Watch::new(terms);
+        watch.heard_own(now);
+        watch
+    }
+
+    #[test]
+    fn one_who_watches_waits_longer_than_the_holder_may_act() {
+        for ttl in [1, 2, 3, 8, 30, 300] {
+            let terms = Terms { ttl: Duration::from_secs(ttl) };
+            let (sent, seen) = (at(0), at(0));
+            let mut watch = hearing(terms, seen);
+            watch.saw("a", 1, terms, seen);
+            let stops = terms.good_until(sent);
+            assert!(
+                terms.every() < stops.saturating_duration_since(sent),
+                "there is time for a second renewal"
+            );
+            let mut now = seen;
+            while !watch.is_gone("a", now) {
+                now = now + Duration::from_millis(10);
+                watch.heard_own(now);
+            }
+            assert_eq!(now, seen + terms.patience(), "{ttl}");
+            assert!(now > stops + GRACE);
+        }
+    }
+
+    #[test]
+    fn what_was_not_heard_does_not_count() {
+        let mut watch = Watch::new(TERMS);
+        watch.saw("a", 7, TERMS, at(0));
+        assert!(!watch.is_gone("a", at(100_000)), "it hears nothing");
+        for ms in (100_000..104_000).step_by(1000) {
+            watch.heard_own(at(ms));
+            assert!(!watch.is_gone("a", at(ms)));
+        }
+        watch.saw("a", 7, TERMS, at(103_999));
+        assert!(watch.is_gone("a", at(104_000)), "the same revision is no sign of life");
+        assert!(!watch.is_gone("a", at(105_000)), "the own renewals do not come back any more");
+        watch.heard_own(at(110_000));
+        assert!(!watch.is_gone("a", at(110_001)), "all count anew after a silence");
+    }
+
+    #[test]
+    fn who_hears_no_more_finds_that_out_before_anyone_counts_as_gone() {
+        for (ttl, own, other) in [(3, 0, 1), (3, 999, 0), (30, 9_000, 1), (1, 300, 333)] {
+            let terms = Terms { ttl: Duration::from_secs(ttl) };
+            // Both renew in time; at `cut` nothing comes any more.
+            let every = u64::try_from(terms.every().as_millis()).unwrap();
+            let cut = 50 * every;
+            let mut watch = Watch::new(terms);
+            for ms in 0..cut + 20 * every {
+                if ms < cut && ms % every == own % every {
+                    watch.heard_own(at(ms));
+                }
+                if ms < cut && ms % every == other % every {
+                    watch.saw("a", ms, terms, at(ms));
+                }
+                assert!(!watch.is_gone("a", at(ms)), "{ttl} {ms}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_lease_that_vanished_proves_nothing_until_its_time_is_up() {
+        let mut watch = Watch::new(TERMS);
+        let mut is_gone = Vec::new();
+        for ms in (0..12_000).step_by(500) {
+            watch.heard_own(at(ms));
+            match ms {
+                0 => watch.saw("a", 7, TERMS, at(ms)),
+                3000.. => watch.saw_none("a", at(ms)),
+                _ => {}
+            }
+            is_gone.push((ms, watch.is_gone("a", at(ms))));
+            assert!(!watch.is_gone("b", at(ms)), "nothing is known of it");
+        }
+        assert_eq!(is_gone.iter().find(|(_, is)| *is).map(|(ms, _)| *ms), Some(7000));
+    }
+}

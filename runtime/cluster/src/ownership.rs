@@ -1,0 +1,167 @@
+//! Who may have a session: a function of its row alone, and of who counts as gone.
+
+use crate::row::{SessionRow, State};
+
+/// One who would have a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Me {
+    /// Its name.
+    pub host: String,
+    /// Which run of it.
+    pub incarnation: String,
+    /// The storages that it has.
+    pub storage: Vec<String>,
+    /// Of its agents' configuration and policy.
+    pub digest: String,
+}
+
+/// Why a session is not taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kept {
+    /// It is this host's already.
+    Own,
+    /// Its owner is alive, or not gone for certain.
+    Alive(String),
+    /// It was removed.
+    Removed,
+    /// Its files are on this storage of the host, which this one does not have.
+    Elsewhere {
+        /// The host that had it last.
+        host: String,
+        /// The storage.
+        storage: String,
+    },
+    /// It was opened under another configuration, by this host.
+    Differs(String),
+}
+
+/// The row of a new session.
+#[must_use]
+pub fn opened(me: &Me, id: &str, agent: Option<&str>, storage: Option<String>) -> SessionRow {
+    SessionRow {
+        id: id.to_owned(),
+        host: me.host.clone(),
+        incarnation: me.incarnation.clone(),
+        epoch: 1,
+        state: State::Owned,
+        agent: agent.map(str::to_owned),
+        storage,
+        digest: me.digest.clone(),
+    }
+}
+
+/// What one who would have a session knows beside its row.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Known {
+    /// The epoch of its last entry; 0: there is none.
+    pub last_epoch: u64,
+    /// Whether its files may stay behind.
+    pub relocates: bool,
+    /// Whether this host serves it now.
+    pub serves: bool,
+}
+
+/// The row with which a host takes over a session. `is_gone` says whether a host has stopped for certain.
+///
+/// # Errors
+/// Why it may not.
+pub fn taken(
+    row: &SessionRow,
+    me: &Me,
+    known: Known,
+    is_gone: impl Fn(&str) -> bool,
+) -> Result<SessionRow, Kept> {
+    let is_own = row.host == me.host;
+    match row.state {
+        State::Removed => return Err(Kept::Removed),
+        State::Free => {}
+        State::Owned if is_own && row.incarnation == me.incarnation && known.serves => return Err(Kept::Own),
+        // An earlier run of this host, which has ended: this one has its lease. Or this one, which had lost its lease.
+        State::Owned if is_own => {}
+        State::Owned if is_gone(&row.host) => {}
+        State::Owned => return Err(Kept::Alive(row.host.clone())),
+    }
+    if row.digest != me.digest && !is_own {
+        return Err(Kept::Differs(row.host.clone()));
+    }
+    let stays = row.storage.as_ref().filter(|storage| !known.relocates && !me.storage.contains(storage));
+    if let Some(storage) = stays {
+        return Err(Kept::Elsewhere { host: row.host.clone(), storage: storage.clone() });
+    }
+    let moved = row.storage.as_ref().is_some_and(|storage| !me.storage.contains(storage));
+    Ok(SessionRow {
+        host: me.host.clone(),
+        incarnation: me.incarnation.clone(),
+        epoch: row.epoch.max(known.last_epoch) + 1,
+        state: State::Owned,
+        storage: if moved { me.storage.first().cloned() } else { row.storage.clone() },
+        digest: me.digest.clone(),
+        ..row.clone()
+    })
+}
+
+/// The row of a session that its owner lets go, in order.
+#[must_use]
+pub fn freed(row: &SessionRow) -> SessionRow {
+    SessionRow { state: State::Free, ..row.clone() }
+}
+
+/// The row of a session that is removed: its id is not used again.
+#[must_use]
+pub fn removed(row: &SessionRow) -> SessionRow {
+    SessionRow { state: State::Removed, ..row.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn me(host: &str, incarnation: &str, storage: &[&str]) -> Me {
+        let storage = storage.iter().map(|&id| id.to_owned()).collect();
+        Me { host: host.to_owned(), incarnation: incarnation.to_owned(), storage, digest: "d".to_owned() }
+    }
+
+    #[test]
+    fn only_one_who_is_gone_loses_a_session() {
+        let (a, b) = (me("a", "1", &[]), me("b", "1", &[]));
+        let row = opened(&a, "s", Some("x"), None);
+        let known = Known::default();
+        let serves = Known { serves: true, ..known };
+        assert_eq!(taken(&row, &a, serves, |_| true), Err(Kept::Own));
+        assert_eq!(taken(&row, &a, known, |_| false).unwrap().epoch, 2, "it had let it go");
+        assert_eq!(taken(&row, &b, known, |_| false), Err(Kept::Alive("a".to_owned())));
+        let gone = |host: &str| host == "a";
+        let taken_over = taken(&row, &b, known, gone).unwrap();
+        assert_eq!((&*taken_over.host, taken_over.epoch), ("b", 2));
+        assert_eq!(taken(&taken_over, &a, known, gone), Err(Kept::Alive("b".to_owned())));
+        assert!(taken(&freed(&row), &b, known, |_| false).is_ok());
+        assert_eq!(taken(&removed(&row), &b, known, gone), Err(Kept::Removed));
+        assert!(taken(&row, &me("a", "2", &[]), known, |_| false).is_ok(), "the host's next run");
+    }
+
+    #[test]
+    fn an_epoch_is_above_that_of_the_row_and_of_the_last_entry() {
+        let a = me("a", "1", &[]);
+        let row = SessionRow { epoch: 4, ..opened(&a, "s", None, None) };
+        let epoch = |last| {
+            taken(&row, &me("a", "2", &[]), Known { last_epoch: last, ..Known::default() }, |_| false)
+                .unwrap()
+                .epoch
+        };
+        assert_eq!((epoch(0), epoch(4), epoch(9)), (5, 5, 10), "a restored row is behind");
+    }
+
+    #[test]
+    fn a_session_goes_where_its_files_are_unless_somebody_says_otherwise() {
+        let (a, b, c) = (me("a", "1", &["nfs"]), me("b", "1", &[]), me("c", "1", &["nfs"]));
+        let row = opened(&a, "s", None, Some("nfs".to_owned()));
+        let elsewhere = Kept::Elsewhere { host: "a".to_owned(), storage: "nfs".to_owned() };
+        let known = Known::default();
+        assert_eq!(taken(&row, &b, known, |_| true), Err(elsewhere));
+        assert!(taken(&row, &c, known, |_| true).is_ok());
+        let relocates = Known { relocates: true, ..known };
+        assert_eq!(taken(&row, &b, relocates, |_| true).unwrap().storage, None);
+        let other = Me { digest: "e".to_owned(), ..c };
+        assert_eq!(taken(&row, &other, known, |_| true), Err(Kept::Differs("a".to_owned())));
+    }
+}

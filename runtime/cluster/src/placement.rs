@@ -1,0 +1,143 @@
+//! Where a new session goes, and who takes over one that has lost its host.
+
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+};
+
+use crate::row::HostRow;
+
+/// What a new session needs.
+#[derive(Debug, Clone, Default)]
+pub struct Needs {
+    /// Its agent. `None`: the default one of whatever host takes it.
+    pub agent: Option<String>,
+    /// Labels that the host must have.
+    pub labels: BTreeMap<String, String>,
+    /// The storage that the host must have.
+    pub storage: Option<String>,
+}
+
+impl Needs {
+    /// Whether a host may take such a session.
+    #[must_use]
+    pub fn fit(&self, host: &HostRow) -> bool {
+        !host.is_draining
+            && self.agent.as_ref().is_none_or(|agent| host.agents.contains(agent))
+            && self.storage.as_ref().is_none_or(|storage| host.storage.contains(storage))
+            && self.labels.iter().all(|(name, value)| host.labels.get(name) == Some(value))
+    }
+}
+
+/// A number for a pair, the same on every host and in every version of the program.
+fn weight(session: &str, host: &str) -> u64 {
+    let mac = hmac_sha256::HMAC::mac(session.as_bytes(), host.as_bytes());
+    let mut first = [0; 8];
+    first.copy_from_slice(&mac[..8]);
+    u64::from_be_bytes(first)
+}
+
+/// The hosts to ask for a new session, in this order: of two that chance has chosen the one with less to do, then the
+/// other, then the rest. Two are enough for an even spread, also while what is known of loads is some seconds old.
+#[must_use]
+pub fn candidates<'a>(
+    session: &str,
+    needs: &Needs,
+    hosts: impl IntoIterator<Item = &'a HostRow>,
+) -> Vec<&'a HostRow> {
+    let mut fit: Vec<_> = hosts.into_iter().filter(|host| needs.fit(host)).collect();
+    fit.sort_by_key(|host| weight(session, &host.host));
+    if let [first, second, ..] = &mut *fit
+        && load(second) < load(first)
+    {
+        std::mem::swap(first, second);
+    }
+    fit
+}
+
+/// What a host has to do. A turn weighs more than a session that waits.
+fn load(host: &HostRow) -> u64 {
+    host.busy * 16 + host.sessions
+}
+
+/// The host that takes over a session, of those that could: each host finds the same one.
+#[must_use]
+pub fn survivor<'a>(session: &str, hosts: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    hosts.into_iter().max_by_key(|host| (weight(session, host), *host))
+}
+
+/// A moment within `0..most` for this host, so that all of them do not do the same at the same time.
+#[must_use]
+pub fn jitter(host: &str, turn: u64, most: std::time::Duration) -> std::time::Duration {
+    let mut hasher = DefaultHasher::new();
+    (host, turn).hash(&mut hasher);
+    let part = u32::try_from(hasher.finish() % 1000).unwrap_or_default();
+    most * part / 1000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(name: &str, sessions: u64) -> HostRow {
+        HostRow {
+            host: name.to_owned(),
+            incarnation: "1".to_owned(),
+            beat: 1,
+            ttl_ms: 3000,
+            version: String::new(),
+            labels: BTreeMap::new(),
+            storage: Vec::new(),
+            agents: vec!["x".to_owned()],
+            digest: String::new(),
+            sessions,
+            busy: 0,
+            is_draining: false,
+        }
+    }
+
+    #[test]
+    fn the_lesser_of_two_is_asked_first_and_the_others_behind() {
+        let mut hosts: Vec<_> = (0..10).map(|n| host(&format!("h{n}"), 0)).collect();
+        for n in 0..10_000 {
+            let session = format!("s{n}");
+            let chosen = candidates(&session, &Needs::default(), &hosts);
+            assert_eq!(chosen.len(), 10);
+            let name = chosen[0].host.clone();
+            hosts.iter_mut().find(|host| host.host == name).unwrap().sessions += 1;
+        }
+        let (least, most) = (hosts.iter().map(|h| h.sessions).min(), hosts.iter().map(|h| h.sessions).max());
+        assert!(least > Some(980) && most < Some(1020), "{least:?} {most:?}");
+    }
+
+    #[test]
+    fn who_does_not_fit_is_not_asked() {
+        let mut draining = host("a", 0);
+        draining.is_draining = true;
+        let mut labelled = host("b", 0);
+        labelled.labels.insert("gpu".to_owned(), "yes".to_owned());
+        labelled.storage.push("nfs".to_owned());
+        let hosts = [draining, labelled, host("c", 0)];
+        let names = |needs: &Needs| {
+            let mut names: Vec<_> = candidates("s", needs, &hosts).iter().map(|h| h.host.clone()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names(&Needs::default()), ["b", "c"]);
+        let gpu = [("gpu".to_owned(), "yes".to_owned())].into();
+        assert_eq!(names(&Needs { labels: gpu, ..Needs::default() }), ["b"]);
+        assert_eq!(names(&Needs { storage: Some("nfs".to_owned()), ..Needs::default() }), ["b"]);
+        assert_eq!(names(&Needs { agent: Some("y".to_owned()), ..Needs::default() }), [""; 0]);
+    }
+
+    #[test]
+    fn every_host_finds_the_same_survivor_and_few_move_when_one_more_comes() {
+        let three = ["a", "b", "c"];
+        let of = |n: u32, hosts: &[&'static str]| survivor(&format!("s{n}"), hosts.iter().copied());
+        let moved = (0..3000).filter(|n| of(*n, &three) != of(*n, &["d", "c", "b", "a"])).count();
+        assert!((600..900).contains(&moved), "{moved}");
+        let shares = three.map(|host| (0..3000).filter(|n| of(*n, &three) == Some(host)).count());
+        assert!(shares.iter().all(|share| (900..1100).contains(share)), "{shares:?}");
+        assert_eq!(survivor("s", []), None);
+    }
+}

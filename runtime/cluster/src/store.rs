@@ -1,0 +1,112 @@
+//! Where the hosts of a cluster keep what they share. What is decided about it is elsewhere; a store keeps, in order, and
+//! compares.
+
+use std::fmt;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use tokio::sync::mpsc;
+
+/// What is kept under one key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Space {
+    /// A host's row, by its name. The latest counts.
+    Hosts,
+    /// A session's row, by the hash of its id, and `o.HOST.HASH` for each session that a host has. The latest counts.
+    Sessions,
+    /// What happened in a session, by the hash of its id. All of it counts.
+    Journal,
+}
+
+/// One thing that is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Its number. Of two in one space the later has the higher one.
+    pub number: u64,
+    /// What it is; empty: what was there before is gone.
+    pub bytes: Bytes,
+}
+
+/// What has changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The key.
+    pub key: String,
+    /// What is kept under it now.
+    pub kept: Kept,
+}
+
+/// Why something was not kept.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotKept {
+    /// Something else is there than was expected.
+    #[error("somebody else has written there")]
+    Other,
+    /// It may have been kept, and may not.
+    #[error("{0}")]
+    Unknown(String),
+    /// It was not, and will not be as it is.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// A store that all hosts of a cluster share.
+///
+/// A key has letters, digits, `-`, `_` and `.` only.
+pub trait Store: fmt::Debug + Send + Sync {
+    /// Keeps something behind what was last kept under the key, if that has the number `last` (0: there is nothing).
+    fn put(
+        &self,
+        space: Space,
+        key: &str,
+        last: u64,
+        bytes: Bytes,
+    ) -> BoxFuture<'static, Result<u64, NotKept>>;
+
+    /// What was last kept under the key, as of now. Gone is `Some` without bytes, since its number still counts.
+    fn last(&self, space: Space, key: &str) -> BoxFuture<'static, Result<Option<Kept>, String>>;
+
+    /// What is kept under a key of the journal behind a number, in order: one slice of it, empty at the end.
+    fn read(&self, key: &str, behind: u64) -> BoxFuture<'static, Result<Vec<Kept>, String>>;
+
+    /// Removes all that is kept under a key of the journal.
+    fn purge(&self, key: &str) -> BoxFuture<'static, Result<(), String>>;
+
+    /// The keys of a space that begin so, and what was last kept under each; nothing of what is gone.
+    fn list(&self, space: Space, prefix: &str) -> BoxFuture<'static, Result<Vec<Change>, String>>;
+
+    /// What there is in a space, and from then on what changes. Ends when it cannot go on: then it is watched anew.
+    fn watch(&self, space: Space) -> BoxFuture<'static, Result<mpsc::Receiver<Change>, String>>;
+
+    /// The most that is kept at once, in bytes.
+    fn most(&self) -> usize;
+}
+
+/// The key of a session: its id may have any characters.
+#[must_use]
+pub fn key_of(session: &str) -> String {
+    let hash = hmac_sha256::Hash::hash(session.as_bytes());
+    hash[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether a name may be a part of a key: of a host, say.
+#[must_use]
+pub fn is_name(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_made_of_any_id_and_a_name_of_few() {
+        assert_eq!(key_of("a").len(), 32);
+        assert_ne!(key_of("a"), key_of("a."));
+        assert!(is_name("host-1_b"));
+        for name in ["", "a.b", "a b", "*", ">", "é", &"x".repeat(65)] {
+            assert!(!is_name(name), "{name:?}");
+        }
+    }
+}

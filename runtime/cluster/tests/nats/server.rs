@@ -1,0 +1,73 @@
+//! A real server of its own, on a port that is free.
+
+use std::{
+    fs,
+    process::{Child, Command, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use tempfile::TempDir;
+
+/// A server that ends with this.
+#[derive(Debug)]
+pub(crate) struct Server {
+    child: Child,
+    port: u16,
+    _folder: TempDir,
+}
+
+impl Server {
+    /// One with JetStream; `None`, and a word of it, where there is no `nats-server`.
+    pub(crate) fn start() -> Option<Self> {
+        Self::with(&["-p", "-1", "-js"])
+    }
+
+    /// One with these arguments.
+    pub(crate) fn with(args: &[&str]) -> Option<Self> {
+        let program = std::env::var("TRUNKLINE_NATS_SERVER").unwrap_or_else(|_| "nats-server".to_owned());
+        let folder = tempfile::tempdir().unwrap();
+        let started = Command::new(&program)
+            .args(["-a", "127.0.0.1", "--ports_file_dir"])
+            .arg(folder.path())
+            .arg("-sd")
+            .arg(folder.path())
+            .args(args)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        let child = match started {
+            Ok(child) => child,
+            Err(error) => {
+                trunkline_testing::skipped(&format!("no program nats-server: {program}: {error}"));
+                return None;
+            }
+        };
+        let file = folder.path().join(format!("nats-server_{}.ports", child.id()));
+        let until = Instant::now() + Duration::from_secs(30);
+        // It writes the file when it listens.
+        let port = loop {
+            let ports = fs::read_to_string(&file).unwrap_or_default();
+            let ports: serde_json::Value = serde_json::from_str(&ports).unwrap_or_default();
+            let port = ports["nats"][0].as_str().and_then(|url| url.rsplit(':').next()?.parse().ok());
+            if let Some(port) = port {
+                break port;
+            }
+            assert!(Instant::now() < until, "{program} does not listen");
+            sleep(Duration::from_millis(5));
+        };
+        Some(Self { child, port, _folder: folder })
+    }
+
+    /// Where it is.
+    pub(crate) fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.port)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
