@@ -65,7 +65,7 @@ pub trait Fabric: fmt::Debug + Send + Sync {
         to: &Address,
         topic: &str,
         payload: Bytes,
-        patience: Duration,
+        within: Duration,
     ) -> BoxFuture<'static, io::Result<Bytes>>;
 
     /// The most that a letter holds, in bytes.

@@ -39,7 +39,7 @@ impl Terms {
 
     /// For how long a lease must have been seen unchanged before its holder counts as gone.
     #[must_use]
-    pub fn patience(self) -> Duration {
+    pub fn gone_after(self) -> Duration {
         self.ttl + GRACE
     }
 }
@@ -116,7 +116,7 @@ impl Watch {
     /// Whether what others do is heard.
     #[must_use]
     pub fn hears(&self, now: BootInstant) -> bool {
-        // Two of three renewals: less than the patience without the one that a host may just not have sent.
+        // Two of three renewals: less than that time without the one that a host may just not have sent.
         self.heard.is_some_and(|heard| now.saturating_duration_since(heard) < self.terms.every() * 2)
     }
 
@@ -138,7 +138,7 @@ impl Watch {
     /// Whether the holder has stopped for certain.
     #[must_use]
     pub fn is_gone(&self, host: &str, now: BootInstant) -> bool {
-        let is_silent = |seen: &Seen| now.saturating_duration_since(seen.since) >= seen.terms.patience();
+        let is_silent = |seen: &Seen| now.saturating_duration_since(seen.since) >= seen.terms.gone_after();
         self.hears(now) && self.seen.get(host).is_some_and(is_silent)
     }
 
@@ -194,7 +194,7 @@ mod tests {
                 now = now + Duration::from_millis(10);
                 watch.heard_own(now);
             }
-            assert_eq!(now, seen + terms.patience(), "{ttl}");
+            assert_eq!(now, seen + terms.gone_after(), "{ttl}");
             assert!(now > stops + GRACE);
         }
     }

@@ -245,7 +245,7 @@ impl Fabric for Access {
         to: &Address,
         topic: &str,
         payload: Bytes,
-        patience: Duration,
+        within: Duration,
     ) -> BoxFuture<'static, io::Result<Bytes>> {
         let inbox = lock(&self.memory.0.inboxes).get(to).cloned();
         let is_lost = self.is_cut(&self.host) || self.is_cut(&to.host);
@@ -256,7 +256,7 @@ impl Fabric for Access {
             let reply = Reply::new(move |bytes| drop(answer.send(bytes)));
             let letter = Letter { topic, payload, reply: Some(reply) };
             let is_sent = !is_lost && inbox.try_send(letter).is_ok();
-            let answered = timeout(patience, async move {
+            let answered = timeout(within, async move {
                 match is_sent {
                     true => answered.await.map_err(|_| io::ErrorKind::ConnectionReset.into()),
                     false => std::future::pending().await,

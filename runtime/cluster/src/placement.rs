@@ -38,7 +38,7 @@ fn weight(session: &str, host: &str) -> u64 {
 }
 
 /// The hosts to ask for a new session, in this order: of two that chance has chosen the one with less to do, then the
-/// other, then the rest. Two are enough for an even spread, also while what is known of loads is some seconds old.
+/// other, then the rest. Two are enough for an even spread, even while what is known of loads is some seconds old.
 #[must_use]
 pub fn candidates<'a>(
     session: &str,

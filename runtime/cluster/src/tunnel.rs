@@ -1,7 +1,7 @@
 //! A stream of bytes between two hosts, over letters.
 //!
 //! Letters may be lost, when a connection ends or a host is behind. Each says at which byte it begins, so that a loss is
-//! noticed: the tunnel then ends, and whoever reads from it connects anew. A side sends no more than the other has said it
+//! noticed: the tunnel then ends, and who reads from it connects anew. A side sends no more than the other has said it
 //! has room for.
 
 use std::{io, sync::Arc, time::Duration};

@@ -119,10 +119,10 @@ async fn letters_arrive_at_one_run_of_a_host() {
         let letter = inbox.recv().await.unwrap();
         assert_eq!((&*letter.topic, &*letter.payload), ("t.x", n.to_string().as_bytes()));
     }
-    let patience = Duration::from_secs(5);
-    let none = a.request(&at("2"), "ask", Bytes::new(), patience).await.unwrap_err();
+    let within = Duration::from_secs(5);
+    let none = a.request(&at("2"), "ask", Bytes::new(), within).await.unwrap_err();
     assert_eq!(none.kind(), std::io::ErrorKind::NotConnected, "nobody waits for one who is not there");
-    let asked = tokio::spawn(async move { a.request(&at("1"), "ask", Bytes::new(), patience).await });
+    let asked = tokio::spawn(async move { a.request(&at("1"), "ask", Bytes::new(), within).await });
     let letter = inbox.recv().await.unwrap();
     letter.reply.unwrap().send(Bytes::from_static(b"yes"));
     assert_eq!(&*asked.await.unwrap().unwrap(), b"yes");

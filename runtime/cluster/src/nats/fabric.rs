@@ -73,11 +73,11 @@ impl Fabric for Nats {
         to: &Address,
         topic: &str,
         payload: Bytes,
-        patience: Duration,
+        within: Duration,
     ) -> BoxFuture<'static, io::Result<Bytes>> {
         let (client, subject) = (self.client.clone(), self.subject(to, topic));
         Box::pin(async move {
-            let request = Request::new().payload(payload).timeout(Some(patience));
+            let request = Request::new().payload(payload).timeout(Some(within));
             match client.send_request(subject, request).await {
                 Ok(answer) => Ok(answer.payload),
                 Err(error) => Err(match error.kind() {
