@@ -20,6 +20,7 @@ use crate::{
     caller::Caller,
     entrance::{Entrance, Way},
     gateway::Shared,
+    judge::Folders,
     pass::Pass,
     tls::Tls,
 };
@@ -177,7 +178,7 @@ pub(crate) async fn socket(
             if first[0].is_ascii_uppercase() {
                 return serve(tokio::io::join(input, output), router, Peer::User, stopped, ()).await;
             }
-            let options = shared.relay_options(&Pass::User);
+            let options = shared.relay_options(&Pass::User, Folders::Refused);
             let stop = async move {
                 // Gone is stopped.
                 let _ = stopped.changed().await;

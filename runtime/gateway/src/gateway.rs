@@ -13,7 +13,7 @@ use std::{
 };
 
 use axum::Router;
-use futures_util::future::join_all;
+use futures_util::future::{BoxFuture, join_all};
 use serde::Serialize;
 use tokio::sync::{Semaphore, watch};
 use tracing::Span;
@@ -30,7 +30,7 @@ use crate::{
     entrance::Entrance,
     handover::Codes,
     inbox::Inbox,
-    judge::Table,
+    judge::{Folders, Table},
     metrics::Metrics,
     pass::{Pass, Passes},
     problem::{Answer, Problem},
@@ -219,10 +219,21 @@ impl Shared {
         let _ = ending.wait_for(|is| *is).await;
     }
 
-    /// How a hub is served, of who has this pass.
-    pub(crate) fn relay_options(&self, pass: &Pass) -> RelayOptions {
+    /// Resolves when who asks may ask no more, or the gateway ends.
+    pub(crate) fn over_for(self: &Arc<Self>, pass: &Pass) -> BoxFuture<'static, ()> {
+        let (shared, pass) = (self.clone(), pass.clone());
+        Box::pin(async move {
+            tokio::select! {
+                () = shared.ending() => {}
+                () = shared.passes.ended(&pass) => {}
+            }
+        })
+    }
+
+    /// How a relay serves who asks: it may say what the table allows.
+    pub(crate) fn relay_options(&self, pass: &Pass, folders: Folders) -> RelayOptions {
         let options = RelayOptions::default().sessions(self.sessions_for(pass));
-        match Table::of(pass, &self.host) {
+        match Table::of(pass, &self.host, folders) {
             Some(table) => options.judged(Arc::new(table)),
             None => options.of_user(),
         }

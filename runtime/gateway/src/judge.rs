@@ -1,6 +1,8 @@
 //! What may be said over a network: one total table, of messages, scopes and agents. A network peer is not the operator:
 //! it names no path of this machine, and sets of a session only what the agent's configuration leaves to it.
 
+use std::path::Path;
+
 use trunkline_host::{Host, config::NetworkOptions};
 use trunkline_protocol::{
     HostBody, HostMessage, HubBody, HubMessage, PermissionResponse, SessionAttach, SessionStart,
@@ -16,15 +18,44 @@ pub(crate) struct Table {
     scope: Scope,
     /// Whose agents say what may be set.
     host: Host,
+    folders: Folders,
+}
+
+/// Whether a session may name the folders that it works in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Folders {
+    /// None.
+    Refused,
+    /// Those that its agent's configuration allows to every session: `work_dir`, `allowed_dirs`, and what is in them. ACP
+    /// has no session without a folder.
+    Allowed,
 }
 
 impl Table {
     /// The table for who asks. `None`: this user may say all.
-    pub(crate) fn of(pass: &Pass, host: &Host) -> Option<Self> {
+    pub(crate) fn of(pass: &Pass, host: &Host, folders: Folders) -> Option<Self> {
         match pass {
             Pass::User => None,
-            Pass::Bearer(bearer) => Some(Self { scope: bearer.token.scope, host: host.clone() }),
+            Pass::Bearer(bearer) => Some(Self { scope: bearer.token.scope, host: host.clone(), folders }),
         }
+    }
+
+    /// A start without the folders that it may name.
+    fn without_folders(&self, start: &SessionStart, agent: Option<&str>) -> Result<SessionStart, String> {
+        let mut start = start.clone();
+        if self.folders == Folders::Refused {
+            return Ok(start);
+        }
+        let config = agent.and_then(|id| self.host.agent(id)).map(|agent| agent.config.clone());
+        for folder in start.cwd.take().into_iter().chain(start.add_dirs.take().into_iter().flatten()) {
+            if !config.as_ref().is_some_and(|config| config.allows_dir(Path::new(&folder))) {
+                return Err(format!(
+                    "{folder} is no folder that the agent's configuration allows to a network: it has to be in its \
+                     `work_dir` or one of `allowed_dirs`"
+                ));
+            }
+        }
+        Ok(start)
     }
 
     /// What may be set of sessions of an agent, as it is configured now. Of one that is not there it is nothing.
@@ -42,14 +73,15 @@ pub(crate) fn judge(
     message: &HostMessage,
     agent: Option<&str>,
 ) -> Result<(), Problem> {
-    let judged = Table::of(pass, &shared.host).map_or(Ok(()), |table| table.hear_host(message, agent));
+    let judged = Table::of(pass, &shared.host, Folders::Refused)
+        .map_or(Ok(()), |table| table.hear_host(message, agent));
     judged.map_err(Problem::forbidden)
 }
 
 /// Whether who asks may set an option of this name: also a title, which is no option of the protocol, and what the
 /// protocol does not read.
 pub(crate) fn may_set(shared: &Shared, pass: &Pass, agent: &str, name: &str) -> Result<(), Problem> {
-    let Some(table) = Table::of(pass, &shared.host) else { return Ok(()) };
+    let Some(table) = Table::of(pass, &shared.host, Folders::Refused) else { return Ok(()) };
     table.settings(Some(agent)).refuse([(name, true)]).map_err(Problem::forbidden)
 }
 
@@ -76,7 +108,7 @@ impl Judge for Table {
             return Err(format!("a token of scope {has} may not say {}: it needs {needs}", kind.as_str()));
         }
         match &message.body {
-            HostBody::SessionStart(start) => self.settings(agent).start(start),
+            HostBody::SessionStart(start) => self.settings(agent).start(&self.without_folders(start, agent)?),
             HostBody::SessionUpdate(update) => self.settings(agent).update(update),
             HostBody::FileInput(_) => {
                 Err("a path of this machine is not taken from a network: give the file by PUT \
@@ -218,7 +250,7 @@ mod tests {
             agent.network_options = NetworkOptions::listed(options.iter().copied());
             host = host.agent(agent);
         }
-        Table { scope, host: host.build().unwrap() }
+        Table { scope, host: host.build().unwrap(), folders: Folders::Refused }
     }
 
     fn says(scope: Scope, line: &str) -> Result<(), String> {
@@ -288,6 +320,49 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// What no agent's configuration allows is refused: a folder beside it, above it, and behind a link that leads out.
+    #[tokio::test]
+    async fn folders_are_those_that_the_agent_may_work_in_and_only_where_they_may_be_named() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().canonicalize().unwrap();
+        for folder in ["in/deep", "work", "out"] {
+            std::fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        std::os::unix::fs::symlink(root.join("out"), root.join("in/link")).unwrap();
+        let mut agent = AgentConfig::external("a", "none");
+        agent.command.work_dir = root.join("work");
+        agent.allowed_dirs = vec![root.join("in")];
+        let host = Host::builder().agent(agent).build().unwrap();
+        let mut table = Table { scope: Scope::Control, host, folders: Folders::Allowed };
+        let says = |table: &Table, agent, name: &str, value: serde_json::Value| {
+            let line =
+                serde_json::json!({"type": "session.start", "session_id": "s", name: value}).to_string();
+            table.hear_host(&HostMessage::parse(&line).unwrap(), agent)
+        };
+        for (folder, may) in [
+            ("in", true),
+            ("in/deep", true),
+            ("work", true),
+            ("in/link", false),
+            ("in/../out", false),
+            ("in/gone", false),
+            ("out", false),
+            ("", false),
+        ] {
+            let folder = root.join(folder);
+            for (name, value) in
+                [("cwd", serde_json::json!(folder)), ("add_dirs", serde_json::json!([folder]))]
+            {
+                assert_eq!(says(&table, Some("a"), name, value.clone()).is_ok(), may, "{name} {folder:?}");
+                assert!(says(&table, Some("gone"), name, value.clone()).is_err());
+                assert!(says(&table, None, name, value).is_err());
+            }
+        }
+        assert!(says(&table, Some("a"), "exchange_dir", serde_json::json!(root.join("in"))).is_err());
+        table.folders = Folders::Refused;
+        assert!(says(&table, Some("a"), "cwd", serde_json::json!(root.join("in"))).is_err());
     }
 
     /// Every option of a session, with what each agent leaves to a network. What none does can be listed nowhere.

@@ -40,6 +40,11 @@ impl Problem {
         Self { category: Some(category), ..self }
     }
 
+    /// What happened, for a person.
+    pub(crate) fn into_detail(self) -> String {
+        self.detail
+    }
+
     /// Unknown, another's, and removed look the same.
     pub(crate) fn no_session() -> Self {
         Self::new(StatusCode::NOT_FOUND, "there is no session of this id")

@@ -1,5 +1,6 @@
 //! The paths. Each is thin: what it does, a session or the host does.
 
+mod acp;
 mod agents;
 mod events;
 mod files;
@@ -8,6 +9,7 @@ mod operate;
 mod pipe;
 mod requests;
 mod sessions;
+mod socket;
 mod tokens;
 
 use std::{
@@ -76,7 +78,8 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/readyz", get(operate::ready))
         .route(crate::handover::PATH, post(operate::open))
         // It may tell who it is by its first message.
-        .route("/v1/pipe", get(pipe::upgrade));
+        .route("/v1/pipe", get(pipe::upgrade))
+        .route("/acp", get(acp::upgrade));
     guarded
         .merge(open)
         .route_layer(from_fn_with_state(shared.clone(), counted))

@@ -57,8 +57,7 @@ pub(crate) fn open(config: &AgentConfig, start: &SessionStart) -> Result<Option<
         Some(Err(_)) => false,
         None => true,
     };
-    let allowed_dir =
-        |dir: &String| Pinned::new(Path::new(dir)).is_ok_and(|dir| is_allowed_dir(config, &dir));
+    let allowed_dir = |dir: &String| config.allows_dir(Path::new(dir));
     let allowed_domain = |domain: &String| match &config.allowed_domains {
         Some(allowed) => allowed.contains(domain),
         None => true,
@@ -131,6 +130,14 @@ fn is_empty(json: &Json) -> bool {
         serde_json::Value::Object(members) => members.is_empty(),
         _ => false,
     })
+}
+
+impl AgentConfig {
+    /// Whether every session may work in a folder: it is there, and in `work_dir` or one of `allowed_dirs`, wherever links
+    /// lead. Looks at the disk.
+    pub fn allows_dir(&self, dir: &Path) -> bool {
+        Pinned::new(dir).is_ok_and(|dir| is_allowed_dir(self, &dir))
+    }
 }
 
 fn is_allowed_dir(config: &AgentConfig, dir: &Pinned) -> bool {

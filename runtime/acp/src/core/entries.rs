@@ -5,9 +5,9 @@ use std::mem;
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant};
 use trunkline_protocol::{
-    AdapterBody, AdapterMessage, AttachRefusal, Channel, ClosedReason, ErrorEvent, Fact, FileOutput,
-    HostFact, RelayBody, RelayMessage, SessionAttached, SessionId, SessionInfo, SessionRefused, SessionState,
-    SessionsListResult, ToolEnd, ToolUpdate,
+    AdapterBody, AdapterMessage, AttachRefusal, Category, Channel, ClosedReason, ErrorEvent, Fact,
+    FileOutput, HostFact, RelayBody, RelayMessage, SessionAttached, SessionId, SessionInfo, SessionRefused,
+    SessionState, SessionsListResult, ToolEnd, ToolUpdate,
 };
 
 use super::{Core, Out, Picture, Stamp, is_of_pipe, turns::failure};
@@ -186,6 +186,12 @@ impl Core {
     /// Something went wrong that ends nothing.
     fn error(&mut self, id: &SessionId, error: &ErrorEvent) {
         let Some(known) = self.sessions.get_mut(id) else { return };
+        if error.category == Some(Category::PermissionDenied)
+            && let Some(change) = known.changes.pop_front()
+        {
+            // The agent was not asked, so it says nothing that would answer the change.
+            return self.answer(&change.id, Err(Refusal::params(&error.message)));
+        }
         known.error = Some(error.message.clone());
         // Who waits for a change learns it from that.
         if known.changes.is_empty() {

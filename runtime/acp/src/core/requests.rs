@@ -63,7 +63,8 @@ impl Core {
                     "audio": false,
                     "embeddedContext": true,
                 },
-                "mcpCapabilities": { "http": true, "sse": true },
+                // A server can be any address that tools reach: from elsewhere none is named.
+                "mcpCapabilities": { "http": self.options.is_local, "sse": self.options.is_local },
                 "sessionCapabilities": {
                     "list": {},
                     "resume": {},

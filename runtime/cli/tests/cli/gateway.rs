@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::Home;
 
+mod acp;
 mod container;
 mod contract;
 mod hostile;

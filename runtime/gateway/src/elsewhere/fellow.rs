@@ -7,7 +7,7 @@ use tokio::io::AsyncReadExt;
 use trunkline_relay::serve_hub;
 
 use super::{Stream, Who};
-use crate::{accept, accept::Peer, gateway::Shared, pass::Pass};
+use crate::{accept, accept::Peer, gateway::Shared, judge::Folders, pass::Pass};
 
 /// How many connections of other hosts there are at a time. A further one is closed at once.
 pub(crate) const FELLOWS: usize = 16 * 1024;
@@ -34,14 +34,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, router: Router, stream: Box<dyn S
         let stream = tokio::io::join(input, output);
         return accept::serve(stream, router, Peer::Fellow(pass), stopped, place).await;
     }
-    let options = shared.relay_options(&pass);
-    let (host, asked) = (shared.host.clone(), shared.clone());
-    let stop = async move {
-        tokio::select! {
-            () = asked.ending() => {}
-            () = asked.passes.ended(&pass) => {}
-        }
-    };
-    serve_hub(host, options, input, output, stop).await;
+    let options = shared.relay_options(&pass, Folders::Refused);
+    serve_hub(shared.host.clone(), options, input, output, shared.over_for(&pass)).await;
     drop(place);
 }

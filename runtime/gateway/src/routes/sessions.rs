@@ -19,8 +19,10 @@ use trunkline_sessions::{Heard, RemoveError};
 
 use super::{Asks, Gate, Json, Named, Query, all_read, message};
 use crate::{
+    gateway::Shared,
     judge::{judge, may_set},
     one::{Line, One},
+    pass::Pass,
     problem::{Answer, Problem},
 };
 
@@ -184,10 +186,16 @@ pub(super) async fn close(
     Named(id): Named,
     Query(removal): Query<Removal>,
 ) -> Answer<StatusCode> {
-    let sessions = shared.sessions_for(&pass);
-    let mut one = One::join(&sessions, &id).await?;
+    end(&shared, &pass, &id, removal.remove).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Closes a session, and removes it where that is asked for.
+pub(super) async fn end(shared: &Shared, pass: &Pass, id: &SessionId, removes: bool) -> Answer<()> {
+    let sessions = shared.sessions_for(pass);
+    let mut one = One::join(&sessions, id).await?;
     let close: HostBody = SessionClose::default().into();
-    judge(&shared, &pass, &HostMessage::new(id.clone(), close.clone()), None)?;
+    judge(shared, pass, &HostMessage::new(id.clone(), close.clone()), None)?;
     if one.attached.state != Some(SessionState::Closed) {
         one.say(None, close).await?;
         let closed = |line: &Line, _: &str| match line {
@@ -197,13 +205,13 @@ pub(super) async fn close(
         one.soon(closed).await?;
     }
     drop(one);
-    if !removal.remove {
-        return Ok(StatusCode::NO_CONTENT);
+    if !removes {
+        return Ok(());
     }
     let until = Instant::now() + LEAVES;
     loop {
-        match sessions.remove(&id).await {
-            Ok(()) => return Ok(StatusCode::NO_CONTENT),
+        match sessions.remove(id).await {
+            Ok(()) => return Ok(()),
             // It leaves the memory when no one has listened for a while.
             Err(RemoveError::InUse) if Instant::now() < until => sleep(LOOK).await,
             Err(error) => return Err(error.into()),

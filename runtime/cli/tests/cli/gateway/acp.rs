@@ -1,0 +1,336 @@
+//! Editors elsewhere: the Agent Client Protocol over a WebSocket and over HTTP.
+
+use std::{net::TcpStream, path::PathBuf};
+
+use serde_json::{Value, json};
+use tungstenite::{Error, Message, WebSocket, client, client::IntoClientRequest, http::StatusCode};
+
+use super::{super::Home, Client, Daemon, SILENT};
+
+/// An adapter of a few lines that knows nothing but the core: it answers where it runs, and asks before it works.
+const ADAPTER: &str = r#"
+import json, os, sys
+def say(**message):
+    print(json.dumps(message), flush=True)
+for line in sys.stdin:
+    message = json.loads(line)
+    session = message["session_id"]
+    if message["type"] == "user.input" and message["content"] == "ask":
+        say(type="permission.request", session_id=session, request_id="r", tool="t", description="d", resource="x")
+    elif message["type"] == "user.input":
+        say(type="output", session_id=session, content=os.getcwd())
+        say(type="turn.complete", session_id=session)
+    elif message["type"] == "permission.response":
+        say(type="output", session_id=session, content=str(message["approved"]))
+        say(type="turn.complete", session_id=session)
+"#;
+
+/// A home whose daemon has an agent that may work in the folder `in` and nowhere else.
+struct Place(Home);
+
+impl Place {
+    fn new() -> Self {
+        let home = Home::new();
+        home.file("adapter.py", ADAPTER);
+        let place = Self(home);
+        for folder in ["in/deep", "out", "work"] {
+            std::fs::create_dir_all(place.folder(folder)).unwrap();
+        }
+        let command = json!({"command": "python3", "args": [place.folder("adapter.py")],
+            "work_dir": place.folder("work")});
+        let agent = json!({"id": "where", "external": command, "allowed_dirs": [place.folder("in")]});
+        let echo = json!({"id": "echo", "profile": "echo"});
+        place.0.file("trunkline.json", &json!({ "agents": [agent, echo] }).to_string());
+        place
+    }
+
+    fn folder(&self, name: &str) -> PathBuf {
+        self.0.path().canonicalize().unwrap().join(name)
+    }
+
+    fn up(&self, more: &[&str]) -> Daemon<'_> {
+        let up = ["--config", "trunkline.json", "up", "--state", "state", "--http", "127.0.0.1:0", "--json"];
+        Daemon::of(&self.0, self.0.command(up).args(more))
+    }
+}
+
+/// How an answer is: its result, or the text of its error.
+type Answered = Result<Value, String>;
+
+/// An editor at the other end of a WebSocket.
+struct Editor {
+    socket: WebSocket<TcpStream>,
+    asked: u64,
+    /// What the agent asked and was not answered yet.
+    requests: Vec<Value>,
+    /// What was said in all sessions.
+    text: String,
+}
+
+impl Editor {
+    fn connected(client: &Client, path: &str) -> Self {
+        let stream = TcpStream::connect(&client.http).unwrap();
+        stream.set_read_timeout(Some(SILENT)).unwrap();
+        let mut request = format!("ws://{}{path}", client.http).into_client_request().unwrap();
+        if let Some(token) = &client.token {
+            request.headers_mut().insert("Authorization", format!("Bearer {token}").parse().unwrap());
+        }
+        let (socket, response) = client::client(request, stream).unwrap();
+        assert_eq!(response.status(), StatusCode::SWITCHING_PROTOCOLS);
+        assert!(response.headers().contains_key("acp-connection-id"));
+        Self { socket, asked: 0, requests: Vec::new(), text: String::new() }
+    }
+
+    fn of(client: &Client) -> Self {
+        let mut editor = Self::connected(client, "/acp");
+        let told = editor.asks("initialize", &json!({"protocolVersion": 1})).unwrap();
+        assert_eq!(told["protocolVersion"], 1);
+        assert_eq!(told["agentCapabilities"]["mcpCapabilities"], json!({"http": false, "sse": false}));
+        editor
+    }
+
+    fn says(&mut self, message: &Value) {
+        self.socket.send(Message::text(message.to_string())).unwrap();
+    }
+
+    /// The next message; `None` when the connection has ended.
+    fn hears(&mut self) -> Option<Value> {
+        let mut beats = 0;
+        loop {
+            match self.socket.read() {
+                // One message of JSON-RPC, and nothing else.
+                Ok(Message::Text(text)) => return Some(serde_json::from_str(&text).unwrap()),
+                Ok(Message::Close(_))
+                | Err(Error::ConnectionClosed | Error::AlreadyClosed | Error::Protocol(_)) => return None,
+                Ok(_) => {
+                    beats += 1;
+                    assert!(beats < 4, "nothing is heard but heartbeats");
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    fn begins(&mut self, method: &str, params: &Value) -> u64 {
+        self.asked += 1;
+        let id = self.asked;
+        self.says(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        id
+    }
+
+    /// Hears until a message is what is waited for.
+    fn until<T>(&mut self, is: impl Fn(&Value) -> Option<T>) -> T {
+        loop {
+            let heard = self.hears().expect("there is more to come");
+            if heard["method"] == "session/update" {
+                let update = &heard["params"]["update"];
+                if update["sessionUpdate"] == "agent_message_chunk" {
+                    self.text.push_str(update["content"]["text"].as_str().unwrap());
+                }
+            }
+            if heard["method"] == "session/request_permission" {
+                self.requests.push(heard.clone());
+            }
+            if let Some(found) = is(&heard) {
+                return found;
+            }
+        }
+    }
+
+    fn ends(&mut self, id: u64) -> Answered {
+        self.until(|heard| {
+            (heard["method"].is_null() && heard["id"] == id).then(|| {
+                let error = heard["error"]["message"].as_str().map(str::to_owned);
+                error.map_or_else(|| Ok(heard["result"].clone()), Err)
+            })
+        })
+    }
+
+    fn asks(&mut self, method: &str, params: &Value) -> Answered {
+        let id = self.begins(method, params);
+        self.ends(id)
+    }
+
+    fn opens(&mut self, folder: &std::path::Path) -> Result<String, String> {
+        let opened = self.asks("session/new", &json!({"cwd": folder, "mcpServers": []}))?;
+        Ok(opened["sessionId"].as_str().unwrap().to_owned())
+    }
+
+    fn loads(&mut self, session: &str) -> Answered {
+        self.asks("session/load", &json!({"sessionId": session, "cwd": "/", "mcpServers": []}))
+    }
+
+    fn begins_prompt(&mut self, session: &str, text: &str) -> u64 {
+        let prompt = json!([{"type": "text", "text": text}]);
+        self.begins("session/prompt", &json!({"sessionId": session, "prompt": prompt}))
+    }
+
+    /// What the agent answers in a session.
+    fn prompts(&mut self, session: &str, text: &str) -> Result<String, String> {
+        self.text.clear();
+        let id = self.begins_prompt(session, text);
+        self.ends(id)?;
+        Ok(std::mem::take(&mut self.text))
+    }
+
+    /// Hears until the agent asks.
+    fn is_asked(&mut self) -> Value {
+        if self.requests.is_empty() {
+            self.until(|heard| (heard["method"] == "session/request_permission").then_some(()));
+        }
+        self.requests.pop().unwrap()
+    }
+
+    fn allows(&mut self, request: &Value) {
+        let outcome = json!({"outcome": "selected", "optionId": "allow"});
+        self.says(&json!({"jsonrpc": "2.0", "id": request["id"], "result": {"outcome": outcome}}));
+    }
+}
+
+/// A session works where its agent's configuration allows it and nowhere else, and a client names no program and no address
+/// that the daemon would use.
+#[test]
+fn a_client_elsewhere_works_where_the_configuration_allows_it() {
+    let place = Place::new();
+    let daemon = place.up(&[]);
+    let mut editor = Editor::of(&daemon.token(&["control"]));
+    for name in ["in", "in/deep", "work"] {
+        let folder = place.folder(name);
+        let session = editor.opens(&folder).unwrap();
+        assert_eq!(editor.prompts(&session, "where").unwrap(), folder.to_str().unwrap());
+    }
+    for name in ["out", "", "in/../out", "in/gone"] {
+        let refused = editor.opens(&place.folder(name)).unwrap_err();
+        assert!(refused.contains("allowed_dirs"), "{refused}");
+    }
+    let folder = place.folder("in");
+    let with = |name: &str, value: Value| {
+        let mut params = json!({"cwd": folder, "mcpServers": []});
+        params[name] = value;
+        params
+    };
+    let add = with("additionalDirectories", json!([place.folder("out")]));
+    assert!(editor.asks("session/new", &add).unwrap_err().contains("allowed_dirs"));
+    let server = json!([{"name": "n", "command": "/bin/true", "args": [], "env": []}]);
+    let with_server = with("mcpServers", server.clone());
+    assert!(editor.asks("session/new", &with_server).unwrap_err().contains("mcp_servers"));
+    let session = editor.opens(&folder).unwrap();
+    for method in ["session/load", "session/resume"] {
+        let params = json!({"sessionId": session, "cwd": folder, "mcpServers": server});
+        assert!(editor.asks(method, &params).unwrap_err().contains("mcp_servers"));
+    }
+    // The other agent, by the address.
+    let mut other = Editor::connected(&daemon.token(&["control"]), "/acp?agent=echo");
+    other.asks("initialize", &json!({"protocolVersion": 1})).unwrap();
+    let session = other.opens(place.0.path()).unwrap();
+    assert_eq!(other.prompts(&session, "hello").unwrap(), "hello");
+    daemon.down();
+}
+
+/// Another's session, one that never was and one that is removed look the same, and an observer changes nothing.
+#[test]
+fn a_client_elsewhere_has_its_own_sessions_and_what_its_token_allows() {
+    let place = Place::new();
+    let daemon = place.up(&[]);
+    let (own, observer) = (daemon.token(&["control"]), daemon.token(&["observe", "--all-sessions"]));
+    let mut editor = Editor::of(&own);
+    let session = editor.opens(&place.folder("in")).unwrap();
+    let removed = editor.opens(&place.folder("in")).unwrap();
+    editor.prompts(&removed, "x").unwrap();
+    editor.prompts(&session, "x").unwrap();
+    editor.asks("session/delete", &json!({"sessionId": removed})).unwrap();
+
+    let mut other = Editor::of(&daemon.token(&["control"]));
+    let refused: Vec<_> =
+        [&*session, &removed, "never"].map(|id| other.loads(id).unwrap_err().replace(id, "ID")).to_vec();
+    assert!(refused.iter().all(|why| *why == refused[0]), "{refused:?}");
+    other.asks("session/delete", &json!({"sessionId": session})).unwrap_err();
+    assert_eq!(other.asks("session/list", &json!({})).unwrap()["sessions"], json!([]));
+
+    let mut observer = Editor::of(&observer);
+    observer.loads(&session).unwrap();
+    assert!(observer.text.contains("/in"), "{}", observer.text);
+    assert!(observer.prompts(&session, "x").unwrap_err().contains("observe"));
+    assert!(observer.opens(&place.folder("in")).unwrap_err().contains("observe"));
+    assert!(observer.asks("session/delete", &json!({"sessionId": session})).unwrap_err().contains("observe"));
+    // It sees what is asked, and decides nothing.
+    observer.loads(&session).unwrap();
+    let turn = editor.begins_prompt(&session, "ask");
+    let request = observer.is_asked();
+    observer.allows(&request);
+    observer.asks("session/list", &json!({})).unwrap();
+    let request = editor.is_asked();
+    let outcome = json!({"outcome": "selected", "optionId": "reject"});
+    editor.text.clear();
+    editor.says(&json!({"jsonrpc": "2.0", "id": request["id"], "result": {"outcome": outcome}}));
+    editor.ends(turn).unwrap();
+    assert_eq!(editor.text, "False");
+    daemon.down();
+}
+
+/// What was asked waits for who comes next, where an editor's end on stdio denies it.
+#[test]
+fn a_client_that_goes_leaves_its_turn_and_what_it_was_asked() {
+    let place = Place::new();
+    let daemon = place.up(&[]);
+    let token = daemon.token(&["control"]);
+    let mut gone = Editor::of(&token);
+    let session = gone.opens(&place.folder("in")).unwrap();
+    gone.begins_prompt(&session, "ask");
+    gone.is_asked();
+    drop(gone);
+    let mut next = Editor::of(&token);
+    next.loads(&session).unwrap();
+    let request = next.is_asked();
+    next.allows(&request);
+    next.until(|heard| {
+        heard["params"]["update"]["content"]["text"].as_str().filter(|text| *text == "True").map(drop)
+    });
+
+    // A token that is revoked ends its connections.
+    let id = token.token.as_ref().unwrap().strip_prefix("tlk_").unwrap().split('_').next().unwrap();
+    place.0.run(["token", "revoke", id, "--state", "state"]).must_end_with(0);
+    assert!(std::iter::from_fn(|| next.hears()).count() < 8, "the connection ends with its token");
+    daemon.down();
+}
+
+#[test]
+fn a_websocket_of_acp_takes_one_message_at_a_time_from_those_who_may_ask() {
+    let place = Place::new();
+    let daemon = place.up(&[]);
+    let client = daemon.token(&["control"]);
+    let mut editor = Editor::connected(&client, "/acp");
+    assert!(editor.asks("session/list", &json!({})).unwrap_err().contains("initialize"));
+    // Not only as a program writes it.
+    editor.socket.send(Message::binary(&b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"x\"}"[..])).unwrap();
+    editor.says(&json!([]));
+    assert_eq!(
+        editor.hears().unwrap()["error"]["code"],
+        -32600,
+        "a binary message is ignored, a batch refused"
+    );
+    editor
+        .socket
+        .send(Message::text(
+            "{\"jsonrpc\": \"2.0\",\r\n \"id\": 8,\n\"method\": \"initialize\", \"params\": {}}\n",
+        ))
+        .unwrap();
+    editor.ends(8).unwrap();
+
+    editor.says(&json!("x".repeat(4 * 1024 * 1024)));
+    assert!(editor.hears().unwrap()["error"]["message"].as_str().unwrap().contains("read at most"));
+
+    // A browser's first message.
+    let mut browser = Editor::connected(&daemon.stranger(), "/acp");
+    browser.says(&json!({"type": "auth", "token": client.token}));
+    browser.asks("initialize", &json!({"protocolVersion": 1})).unwrap();
+    let mut stranger = Editor::connected(&daemon.stranger(), "/acp");
+    stranger.begins("initialize", &json!({"protocolVersion": 1}));
+    assert_eq!(stranger.hears(), None);
+
+    let upgrade = [("Upgrade", "websocket"), ("Sec-WebSocket-Version", "13"), ("Sec-WebSocket-Key", "eA==")];
+    for (more, status) in [(("Origin", "https://evil.example"), 403), (("Host", "evil.example"), 421)] {
+        client.ask_with("GET", "/acp", &[&upgrade[..], &[more]].concat(), "").must_be(status);
+    }
+    daemon.down();
+}
