@@ -17,7 +17,10 @@ pub(crate) fn is_preflight(request: &Request) -> bool {
 pub(crate) fn preflight() -> Response {
     const HEADERS: [(HeaderName, &str); 3] = [
         (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, PUT, DELETE"),
-        (header::ACCESS_CONTROL_ALLOW_HEADERS, "authorization, content-type, last-event-id"),
+        (
+            header::ACCESS_CONTROL_ALLOW_HEADERS,
+            "authorization, content-type, last-event-id, acp-connection-id, acp-session-id",
+        ),
         (header::ACCESS_CONTROL_MAX_AGE, "600"),
     ];
     (StatusCode::NO_CONTENT, HEADERS).into_response()
@@ -26,6 +29,9 @@ pub(crate) fn preflight() -> Response {
 /// Says that pages of this origin may read an answer.
 pub(crate) fn readable_for(origin: HeaderValue, headers: &mut HeaderMap) {
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("location, retry-after"));
+    headers.insert(
+        header::ACCESS_CONTROL_EXPOSE_HEADERS,
+        HeaderValue::from_static("location, retry-after, acp-connection-id"),
+    );
     headers.append(header::VARY, HeaderValue::from_static("origin"));
 }

@@ -73,7 +73,7 @@ fn check(shared: &Shared, request: &Request, way: &Way) -> Result<Option<HeaderV
 }
 
 /// The one value of a header; `None` where there is none, or more.
-fn one(headers: &HeaderMap, name: impl header::AsHeaderName) -> Option<&str> {
+pub(crate) fn one(headers: &HeaderMap, name: impl header::AsHeaderName) -> Option<&str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
     values.next().is_none().then_some(value)
@@ -108,21 +108,25 @@ pub(crate) async fn with_pass(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let pass = match (peer(request.extensions()), bearer(request.headers())) {
-        (Ok(Peer::User), _) => Ok(Pass::User),
-        (Ok(Peer::Fellow(pass)), _) => Ok(pass),
-        (Ok(peer), Ok(text)) => {
-            let text = text.to_owned();
-            enter(&shared, &peer, &text).await
-        }
-        (Err(problem), _) | (_, Err(problem)) => Err(problem),
-    };
-    match pass {
+    match must_pass(&shared, request.extensions(), request.headers()).await {
         Ok(pass) => {
             request.extensions_mut().insert(pass);
             next.run(request).await
         }
         Err(problem) => problem.into_response(),
+    }
+}
+
+/// Who asks, who has to tell.
+pub(crate) async fn must_pass(
+    shared: &Shared,
+    extensions: &Extensions,
+    headers: &HeaderMap,
+) -> Result<Pass, Problem> {
+    match peer(extensions)? {
+        Peer::User => Ok(Pass::User),
+        Peer::Fellow(pass) => Ok(pass),
+        peer @ Peer::Network(..) => enter(shared, &peer, bearer(headers)?).await,
     }
 }
 

@@ -50,6 +50,11 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "there is no session of this id")
     }
 
+    /// Likewise.
+    pub(crate) fn no_connection() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "there is no connection of this id")
+    }
+
     pub(crate) fn not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, "there is nothing at this path")
     }

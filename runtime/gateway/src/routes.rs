@@ -66,6 +66,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/reload", post(operate::reload))
         .route("/v1/stop", post(operate::stop))
         .route("/v1/handover", post(operate::handover))
+        .route("/acp", post(acp::take).delete(acp::end))
         .route("/metrics", get(operate::metrics))
         .route("/openapi.json", get(operate::contract))
         .route_layer(from_fn_with_state(shared.clone(), guard::with_pass));
@@ -79,7 +80,8 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route(crate::handover::PATH, post(operate::open))
         // It may tell who it is by its first message.
         .route("/v1/pipe", get(pipe::upgrade))
-        .route("/acp", get(acp::upgrade));
+        // So may this.
+        .route("/acp", get(acp::listen));
     guarded
         .merge(open)
         .route_layer(from_fn_with_state(shared.clone(), counted))
@@ -209,21 +211,25 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Answer<Self> {
-        let late = |_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the body did not come in time");
-        let bytes = timeout(BODY_TIME, bytes_of(request.into_body())).await.map_err(late)??;
+        let bytes = read(request.into_body(), BODY).await?;
         let bytes = if bytes.is_empty() { &b"{}"[..] } else { &bytes };
         let read = serde_json::from_slice(bytes);
         read.map(Self).map_err(|error| Problem::bad_request(format!("the body: {error}")))
     }
 }
 
-/// A body of up to [`BODY`].
-async fn bytes_of(body: Body) -> Answer<Vec<u8>> {
+/// A body of up to so many bytes.
+async fn read(body: Body, most: usize) -> Answer<Vec<u8>> {
+    let late = |_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the body did not come in time");
+    timeout(BODY_TIME, bytes_of(body, most)).await.map_err(late)?
+}
+
+async fn bytes_of(body: Body, most: usize) -> Answer<Vec<u8>> {
     let (mut bytes, mut chunks) = (Vec::new(), body.into_data_stream());
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|error| Problem::bad_request(format!("the body is cut: {error}")))?;
-        if bytes.len() + chunk.len() > BODY {
-            return Err(Problem::too_large(format!("the body has more than {BODY} bytes")));
+        if bytes.len() + chunk.len() > most {
+            return Err(Problem::too_large(format!("the body has more than {most} bytes")));
         }
         bytes.extend_from_slice(&chunk);
     }
@@ -258,6 +264,8 @@ where
 
 type Asks = Extension<Pass>;
 type Gate = State<Arc<Shared>>;
+
+pub(crate) use acp::Connections;
 
 #[cfg(test)]
 mod tests {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::Home;
 
 /// An adapter of a few lines that knows nothing but the core: it answers where it runs, and asks before it works.
-const ADAPTER: &str = r#"
+pub(super) const ADAPTER: &str = r#"
 import json, os, sys
 def say(**message):
     print(json.dumps(message), flush=True)
@@ -29,7 +29,7 @@ for line in sys.stdin:
 "#;
 
 /// An editor, without much of one.
-struct Editor {
+pub(super) struct Editor {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
@@ -39,7 +39,7 @@ struct Editor {
 }
 
 impl Editor {
-    fn new(home: &Home, arguments: &[&str]) -> Self {
+    pub(super) fn new(home: &Home, arguments: &[&str]) -> Self {
         let mut command = home.command([&["--config", "trunkline.json", "acp"], arguments].concat());
         command.env("TRUNKLINE_STATE", home.path().join("state"));
         if arguments.contains(&"--adapter") {
@@ -63,7 +63,7 @@ impl Editor {
     }
 
     /// Says a request, and answers what it is asked meanwhile: all is allowed.
-    fn asks(&mut self, method: &str, params: &Value) -> Result<Value, String> {
+    pub(super) fn asks(&mut self, method: &str, params: &Value) -> Result<Value, String> {
         self.asked += 1;
         let id = self.asked;
         self.says(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
@@ -96,14 +96,14 @@ impl Editor {
     }
 
     /// What the agent answers in a session.
-    fn prompts(&mut self, session: &str, text: &str) -> Result<String, String> {
+    pub(super) fn prompts(&mut self, session: &str, text: &str) -> Result<String, String> {
         self.text.clear();
         let prompt = json!([{"type": "text", "text": text}]);
         self.asks("session/prompt", &json!({"sessionId": session, "prompt": prompt}))?;
         Ok(std::mem::take(&mut self.text))
     }
 
-    fn ends(self) {
+    pub(super) fn ends(self) {
         let Self { mut child, input, .. } = self;
         drop(input);
         assert_eq!(child.wait().unwrap().code(), Some(0));

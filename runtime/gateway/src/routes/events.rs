@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// How often something is said where nothing happens: a proxy that cuts idle connections finds none.
-const HEARTBEAT: Duration = Duration::from_secs(15);
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// The least time between two writes to one of many: what happens meanwhile goes out together.
 const GATHER: Duration = Duration::from_millis(10);
@@ -41,7 +41,8 @@ const FEW: usize = 16;
 const PADDING: usize = 2048;
 
 /// The first bytes: how soon to come back, and the padding.
-static BEGINNING: LazyLock<Bytes> = LazyLock::new(|| format!("retry: 1000\n:{:1$}\n\n", "", PADDING).into());
+pub(super) static BEGINNING: LazyLock<Bytes> =
+    LazyLock::new(|| format!("retry: 1000\n:{:1$}\n\n", "", PADDING).into());
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -90,7 +91,12 @@ pub(super) async fn stream(
     let body = futures_util::stream::unfold(telling, async |mut telling: Telling| {
         telling.next().await.map(|chunk| (Ok::<_, Infallible>(chunk), telling))
     });
-    let mut response = Body::from_stream(body).into_response();
+    Ok(sent(Body::from_stream(body)))
+}
+
+/// An answer that is events.
+pub(super) fn sent(events: Body) -> Response {
+    let mut response = events.into_response();
     for (name, value) in [
         (header::CONTENT_TYPE, "text/event-stream; charset=utf-8"),
         (header::CACHE_CONTROL, "no-store, no-transform"),
@@ -98,7 +104,7 @@ pub(super) async fn stream(
     ] {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
-    Ok(response)
+    response
 }
 
 /// What a client hears. It has no task of its own: there may be many that are idle.
@@ -115,10 +121,10 @@ struct Telling {
 }
 
 /// A stream that is open, in the figures.
-struct Open(IntGauge);
+pub(super) struct Open(IntGauge);
 
 impl Open {
-    fn new(streams: IntGauge) -> Self {
+    pub(super) fn new(streams: IntGauge) -> Self {
         streams.inc();
         Self(streams)
     }

@@ -1,29 +1,16 @@
 //! Editors elsewhere: the Agent Client Protocol over a WebSocket and over HTTP.
 
+mod http;
+
 use std::{net::TcpStream, path::PathBuf};
 
 use serde_json::{Value, json};
 use tungstenite::{Error, Message, WebSocket, client, client::IntoClientRequest, http::StatusCode};
 
-use super::{super::Home, Client, Daemon, SILENT};
-
-/// An adapter of a few lines that knows nothing but the core: it answers where it runs, and asks before it works.
-const ADAPTER: &str = r#"
-import json, os, sys
-def say(**message):
-    print(json.dumps(message), flush=True)
-for line in sys.stdin:
-    message = json.loads(line)
-    session = message["session_id"]
-    if message["type"] == "user.input" and message["content"] == "ask":
-        say(type="permission.request", session_id=session, request_id="r", tool="t", description="d", resource="x")
-    elif message["type"] == "user.input":
-        say(type="output", session_id=session, content=os.getcwd())
-        say(type="turn.complete", session_id=session)
-    elif message["type"] == "permission.response":
-        say(type="output", session_id=session, content=str(message["approved"]))
-        say(type="turn.complete", session_id=session)
-"#;
+use super::{
+    super::{Home, acp::ADAPTER},
+    Client, Daemon, SILENT,
+};
 
 /// A home whose daemon has an agent that may work in the folder `in` and nowhere else.
 struct Place(Home);
