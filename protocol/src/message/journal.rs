@@ -279,5 +279,7 @@ names! {
         Resumed = "resumed",
         /// The host that served it has ended, and another one has its journal.
         HostRestarted = "host_restarted",
+        /// A host of a cluster has it from now on; `message` is the host's name. The first entry of its epoch.
+        Moved = "moved",
     }
 }

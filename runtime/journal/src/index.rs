@@ -317,7 +317,8 @@ impl Index {
                 is_unsettled: slot[77] != 0,
                 life: [Life::Kept, Life::Removed, Life::Erased].get(usize::from(slot[76])).copied()?,
             };
-            index.ids.insert(read.id, key);
+            // The id of a removed session may have been taken again since.
+            index.ids.entry(read.id).and_modify(|known| *known = key.max(*known)).or_insert(key);
             if read.life == Life::Kept {
                 index.by_time.insert((read.listed, key));
             }

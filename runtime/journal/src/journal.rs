@@ -305,9 +305,28 @@ impl Journal {
     /// # Errors
     /// [`CreateError::Exists`] where the journal knows the id; what it knows is left as it is.
     pub fn create(&self, id: &str, facts: &[u8]) -> Result<(SessionKey, Ticket), CreateError> {
+        self.take(id, facts, |_| false)
+    }
+
+    /// As [`Journal::create`], where the id of a session that was removed may be taken again.
+    ///
+    /// # Errors
+    /// [`CreateError::Exists`] where the journal keeps a session of this id.
+    pub fn create_again(&self, id: &str, facts: &[u8]) -> Result<(SessionKey, Ticket), CreateError> {
+        self.take(id, facts, |slot| slot.life != Life::Kept)
+    }
+
+    fn take(
+        &self,
+        id: &str,
+        facts: &[u8],
+        may_go: impl Fn(&Slot) -> bool,
+    ) -> Result<(SessionKey, Ticket), CreateError> {
         let hash = self.shared.hash(id);
         let mut index = self.shared.index();
-        if let Some(known) = index.find(hash) {
+        if let Some(known) = index.find(hash)
+            && !index.slot(known).is_some_and(may_go)
+        {
             return Err(CreateError::Exists(known));
         }
         let session = index.next_key();

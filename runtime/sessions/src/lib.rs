@@ -18,12 +18,15 @@
 mod activity;
 mod archive;
 pub mod ends;
+mod entries;
 mod facts;
 mod inputs;
 mod list;
 mod listener;
 mod live;
 mod open;
+mod ownership;
+mod record;
 mod recorder;
 mod recovery;
 mod sessions;
@@ -32,5 +35,7 @@ mod visitor;
 
 pub use archive::Archive;
 pub use listener::{Heard, Listener, Speaker};
+pub use ownership::{AdoptError, CopyError, HandOverError, Owned};
+pub use record::{Batch, NotRecorded, Record};
 pub use sessions::{RemoveError, Sessions, StartError};
 pub use visitor::Visitor;

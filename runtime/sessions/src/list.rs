@@ -39,6 +39,11 @@ pub(crate) trait InMemory {
 
     /// Those that do this.
     fn in_state(&self, state: SessionState) -> Vec<SessionKey>;
+
+    /// Whether the session of this id is this host's; others are not listed.
+    fn is_served(&self, _: &str) -> bool {
+        true
+    }
 }
 
 /// Of a journal that is looked at beside its host, or without one: no session is in memory.
@@ -192,6 +197,7 @@ impl<'a> Wanted<'a> {
         if !is_seen(self.visitor, facts.owner.as_deref(), &facts.agent)
             || asked.id.as_ref().is_some_and(|id| facts.id != *id)
             || asked.agent_id.as_ref().is_some_and(|agent| facts.agent != *agent)
+            || !memory.is_served(&facts.id)
         {
             return Ok(None);
         }

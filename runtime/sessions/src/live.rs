@@ -57,6 +57,7 @@ use crate::{
     facts::Facts,
     inputs::Inputs,
     open::Reached,
+    record::{NotRecorded, Recording},
     recorder::{Recorder, Stored},
     tail::{ListenerNo, Tail},
 };
@@ -86,6 +87,9 @@ const LINGER: Duration = Duration::from_secs(1);
 /// How long the agent keeps a session without work and listeners. Its next input opens it again.
 const PARK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
+/// How long a session that leaves the memory waits for the record.
+const RECORD: Duration = Duration::from_secs(10);
+
 /// For how long an end is waited for when the host ends.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
@@ -100,6 +104,8 @@ pub(crate) enum Command {
     Said(ListenerNo, Box<HostMessage>, Span),
     /// It is to end with the host, and says when it has.
     End(oneshot::Sender<()>),
+    /// It is to leave for another host, and says whether it has: not where anything is open.
+    HandOver(oneshot::Sender<bool>),
 }
 
 /// A listener as its session knows it.
@@ -199,6 +205,8 @@ pub(crate) struct Live {
     /// What it does, for those who list it.
     shown: Shown,
     recorder: Recorder<Then>,
+    /// Where it writes first. `None`: the journal is all there is.
+    recording: Option<Recording>,
     /// The host's session, while the agent has one.
     session: Option<Session>,
     listeners: HashMap<ListenerNo, Hears>,
@@ -244,11 +252,16 @@ pub(crate) struct NewLive {
     pub(crate) tail: Arc<Tail>,
     pub(crate) session: Option<Session>,
     pub(crate) secrets: Option<Box<SessionStart>>,
+    /// The epoch in which it writes.
+    pub(crate) epoch: u64,
+    /// Where it writes first.
+    pub(crate) recording: Option<Recording>,
 }
 
 enum Step {
     Command(Option<Command>),
     Stored(Stored<Then>),
+    Lost(NotRecorded),
     Placed(Result<(), FileError>),
     Kept(io::Result<PathBuf>),
     Answer(Answer),
@@ -260,8 +273,11 @@ enum Step {
 
 impl Live {
     pub(crate) fn new(new: NewLive) -> Self {
-        let NewLive { host, journal, key, id, facts, tail, session, secrets } = new;
-        let recorder = Recorder::new(journal.clone(), key, id.clone(), tail.clone());
+        let NewLive { host, journal, key, id, facts, tail, session, secrets, epoch, recording } = new;
+        let mut recorder = Recorder::new(journal.clone(), key, id.clone(), epoch, tail.clone());
+        if let Some(recording) = recording.clone() {
+            recorder.record_first(recording);
+        }
         let live = Self {
             host,
             _held: journal.hold(key),
@@ -273,6 +289,7 @@ impl Live {
             tail,
             shown: Shown::new(),
             recorder,
+            recording,
             session,
             listeners: HashMap::new(),
             running: None,
@@ -309,10 +326,20 @@ impl Live {
 
     /// Serves the session until it may leave the memory, or the host ends. Boxed: a task has room for all that it awaits,
     /// several times over.
-    pub(crate) async fn run(mut self: Box<Self>, mut inbox: mpsc::Receiver<Command>) {
+    ///
+    /// # Errors
+    /// Why the record takes nothing more: dropped then, without a further word to anyone.
+    pub(crate) async fn run(
+        mut self: Box<Self>,
+        mut inbox: mpsc::Receiver<Command>,
+    ) -> Result<(), NotRecorded> {
         if self.recorder.last() == 0 {
             let opened = HostFact { fact: Some(Fact::Opened), ..HostFact::default() };
             self.note(None, opened, None);
+            if self.recording.is_some() {
+                // The first batch says whose session it is.
+                self.write_facts();
+            }
         }
         loop {
             // Who has heard an entry finds in a list what follows from it.
@@ -323,7 +350,24 @@ impl Live {
                     self.ending.push(done);
                     break;
                 }
+                Step::Command(Some(Command::HandOver(done))) => {
+                    if self.may_leave() {
+                        inbox.close();
+                        self.finish(&mut inbox).await?;
+                        let _ = done.send(self.recorder.is_idle());
+                        return Ok(());
+                    }
+                    let _ = done.send(false);
+                }
                 Step::Command(None) => break,
+                Step::Lost(why) => {
+                    if matches!(why, NotRecorded::Refused(_)) {
+                        // It goes on with what is stored.
+                        self.session = None;
+                        let _ = tokio::time::timeout(RECORD, self.recorder.journaled()).await;
+                    }
+                    return Err(why);
+                }
                 // Dropped, it is closed.
                 Step::Idle if self.session.is_some() => self.session = None,
                 Step::Idle => {
@@ -341,7 +385,7 @@ impl Live {
                 false => None,
             };
         }
-        self.finish(&mut inbox).await;
+        self.finish(&mut inbox).await
     }
 
     /// Waits for the next thing. What hubs say comes first: a `stop` passes through a flood of events.
@@ -355,7 +399,7 @@ impl Live {
         tokio::select! {
             biased;
             command = inbox.recv() => Step::Command(command),
-            stored = recorder.stored() => Step::Stored(stored),
+            stored = recorder.stored() => stored.map_or_else(Step::Lost, Step::Stored),
             placed = async { (&mut placing.as_mut().expect("it is there by the branch's condition").1).await }, if placing.is_some() => Step::Placed(placed),
             kept = async { (&mut keeping.as_mut().expect("it is there by the branch's condition").kept).await }, if keeping.is_some() => Step::Kept(kept),
             Some(answer) = answers.next(), if !answers.is_empty() => Step::Answer(answer),
@@ -376,7 +420,7 @@ impl Live {
             Step::Event(event) => self.take_events(event),
             Step::FactsDue => self.write_facts(),
             Step::Look => self.look(),
-            Step::Command(None) | Step::Idle => {}
+            Step::Command(None) | Step::Idle | Step::Lost(_) => {}
         }
     }
 
@@ -507,9 +551,8 @@ impl Live {
 
     fn write_facts(&mut self) {
         self.facts_due = None;
-        self.recorder.flush();
         self.facts.last = self.recorder.last();
-        self.recorder.facts(&self.facts).detach();
+        self.recorder.facts(&self.facts);
     }
 
     fn is_idle(&self) -> bool {
@@ -519,6 +562,16 @@ impl Live {
             && self.recorder.is_idle()
             && self.keeping.is_none()
             && self.ordered.is_empty()
+    }
+
+    /// Whether another host may have it: nothing is open, and nothing is under way to the agent.
+    fn may_leave(&self) -> bool {
+        self.facts.open.is_empty()
+            && self.running.is_none()
+            && self.ordered.is_empty()
+            && self.placing.is_none()
+            && self.keeping.is_none()
+            && self.answers.is_empty()
     }
 
     fn state(&self) -> SessionState {
@@ -587,7 +640,10 @@ impl Live {
     }
 
     /// Ends with the host: what ends is still written.
-    async fn finish(&mut self, inbox: &mut mpsc::Receiver<Command>) {
+    ///
+    /// # Errors
+    /// Why the record takes nothing more.
+    async fn finish(&mut self, inbox: &mut mpsc::Receiver<Command>) -> Result<(), NotRecorded> {
         self.ordered.clear();
         let deadline = Instant::now() + LAST_WORDS;
         while !self.ending.is_empty() && self.running.is_some() && self.session.is_some() {
@@ -596,6 +652,7 @@ impl Live {
                 step = self.step(inbox) => match step {
                     Step::Command(Some(Command::End(done))) => self.ending.push(done),
                     Step::Command(Some(_) | None) => {}
+                    Step::Lost(why) => return Err(why),
                     step => self.take_step(step).await,
                 },
                 () = sleep_until(deadline) => break,
@@ -604,12 +661,17 @@ impl Live {
         self.take_back(&ends::stopped(StopReason::Shutdown, Delivered::No), "the host ends");
         self.stop_for_good();
         self.write_facts();
+        let until = Instant::now() + RECORD;
         while !self.recorder.is_idle() && self.journal.stalled().is_none() {
             // What is stored may be followed by more.
             self.recorder.flush();
             // What cannot be stored now waits in the journal until that is closed.
             if let Ok(stored) = tokio::time::timeout(LOOK, self.recorder.stored()).await {
-                self.stored(stored);
+                self.stored(stored?);
+            }
+            // What is not in the record by then is dropped.
+            if self.recording.is_some() && Instant::now() > until {
+                break;
             }
         }
         self.tail.end();
@@ -617,6 +679,7 @@ impl Live {
             // Who waits for it may have given up.
             let _ = done.send(());
         }
+        Ok(())
     }
 
     /// Notes how far the running turn's input got.

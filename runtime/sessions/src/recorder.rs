@@ -1,14 +1,17 @@
-//! Writes the entries of one session: numbers them, puts them into the journal, and tells what follows when they are
-//! stored.
+//! Writes the entries of one session: puts them into the record, where there is one, then into the journal, and tells what
+//! follows when they are stored.
 
 use std::{collections::VecDeque, sync::Arc};
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use trunkline_journal::{Journal, NotStored, SessionKey, Settled, Ticket};
-use trunkline_protocol::{Body, Envelope, Meta, SessionId, TurnId};
+use trunkline_protocol::{Body, Meta, SessionId, TurnId};
 
 use crate::{
-    facts::{Facts, now},
+    entries::Entries,
+    facts::Facts,
+    record::{Batch, NotRecorded, Recording},
     tail::Tail,
 };
 
@@ -20,19 +23,16 @@ const ROOM: usize = 256 * 1024;
 pub(crate) struct Recorder<T> {
     journal: Journal,
     key: SessionKey,
-    id: SessionId,
     tail: Arc<Tail>,
-    /// The number of the next entry.
-    next: u64,
-    /// What was gathered since the last put: lines, the first one's number, what follows.
-    lines: Vec<u8>,
-    first: u64,
+    /// What was gathered since the last put: entries, what follows, marks.
+    entries: Entries,
     then: Vec<T>,
-    marks: Vec<Vec<u8>>,
-    /// What was put and is not known to be stored.
+    marks: Vec<Bytes>,
+    /// What was put into the journal and is not known to be stored there.
     unstored: VecDeque<Unstored<T>>,
     unstored_bytes: usize,
-    ending: String,
+    /// What goes before the journal. `None`: the journal is all there is.
+    before: Option<Box<Before<T>>>,
 }
 
 /// What was put and is not known to be stored.
@@ -45,6 +45,35 @@ struct Unstored<T> {
     then: Vec<T>,
 }
 
+/// The way into the record, which one batch is on at a time: the rest gathers.
+struct Before<T> {
+    recording: Recording,
+    facts: Option<GatheredFacts>,
+    on_way: Option<OnWay<T>>,
+    /// Whether nothing is taken any more.
+    is_over: bool,
+}
+
+/// Facts as of the entry `last`.
+struct GatheredFacts {
+    bytes: Bytes,
+    last: u64,
+    is_settled: bool,
+}
+
+struct OnWay<T> {
+    recorded: BoxFuture<'static, Result<(), NotRecorded>>,
+    batch: Batch,
+    then: Vec<T>,
+}
+
+impl<T> std::fmt::Debug for Before<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let on_way = self.on_way.as_ref().map(|on_way| (on_way.batch.first, on_way.batch.count));
+        f.debug_struct("Before").field("on_way", &on_way).finish_non_exhaustive()
+    }
+}
+
 /// What was put together is stored, or is not.
 #[derive(Debug)]
 pub(crate) struct Stored<T> {
@@ -53,42 +82,36 @@ pub(crate) struct Stored<T> {
 }
 
 impl<T> Recorder<T> {
-    pub(crate) fn new(journal: Journal, key: SessionKey, id: SessionId, tail: Arc<Tail>) -> Self {
-        let next = tail.stored() + 1;
+    /// Writes behind what the tail has, under an epoch.
+    pub(crate) fn new(journal: Journal, key: SessionKey, id: SessionId, epoch: u64, tail: Arc<Tail>) -> Self {
+        let entries = Entries::new(id, epoch, tail.stored());
         Self {
             journal,
             key,
-            id,
             tail,
-            next,
-            lines: Vec::new(),
-            first: next,
+            entries,
             then: Vec::new(),
             marks: Vec::new(),
             unstored: VecDeque::new(),
             unstored_bytes: 0,
-            ending: String::new(),
+            before: None,
         }
+    }
+
+    /// All that is written goes into this record first.
+    pub(crate) fn record_first(&mut self, recording: Recording) {
+        let before = Before { recording, facts: None, on_way: None, is_over: false };
+        self.before = Some(Box::new(before));
     }
 
     /// Writes an entry, and says its number.
     pub(crate) fn entry<B: Body>(&mut self, turn: Option<TurnId>, body: B, meta: Option<Meta>) -> u64 {
-        let message = Envelope { session_id: self.id.clone(), turn_id: turn, meta, large: None, body };
-        message.write(&mut self.lines);
-        // In place of the brace and the line's end.
-        self.lines.truncate(self.lines.len() - 2);
-        let seq = self.next;
-        self.next += 1;
-        use std::fmt::Write;
-        self.ending.clear();
-        let _ = writeln!(
-            self.ending,
-            ",\"seq\":{seq},\"epoch\":{},\"time\":\"{}\"}}",
-            self.journal.epoch(),
-            now()
-        );
-        self.lines.extend_from_slice(self.ending.as_bytes());
-        seq
+        self.entries.entry(turn, body, meta)
+    }
+
+    /// Where entries are written.
+    pub(crate) fn entries(&mut self) -> &mut Entries {
+        &mut self.entries
     }
 
     /// Says what follows when all that was written so far is stored.
@@ -98,77 +121,162 @@ impl<T> Recorder<T> {
 
     /// Puts a mark behind the entries so far.
     pub(crate) fn mark(&mut self, mark: Vec<u8>) {
-        self.marks.push(mark);
+        self.marks.push(mark.into());
     }
 
-    /// Hands what was gathered to the journal.
+    /// Hands on what was gathered: to the journal, or to the record where nothing is on its way there.
     pub(crate) fn flush(&mut self) {
-        if self.lines.is_empty() && self.then.is_empty() && self.marks.is_empty() {
+        let has_facts = self.before.as_ref().is_some_and(|before| before.facts.is_some());
+        let has_more = self.entries.count() > 0 || !self.marks.is_empty() || has_facts;
+        if !has_more && self.then.is_empty() {
             return;
         }
-        let last = self.next - 1;
-        let lines = Bytes::from(std::mem::take(&mut self.lines));
-        let count = u32::try_from(self.next - self.first).unwrap_or(u32::MAX);
+        let Some(before) = &mut self.before else { return self.flush_to_journal() };
+        if before.on_way.is_some() || before.is_over {
+            return;
+        }
+        let then = std::mem::take(&mut self.then);
+        if !has_more {
+            let ticket = self.last_ticket();
+            let (first, last) = (self.entries.last() + 1, self.entries.last());
+            return self.unstored.push_back(Unstored { ticket, first, last, lines: Bytes::new(), then });
+        }
+        let (session, epoch) = (self.entries.id().clone(), self.entries.epoch());
+        let (first, count, lines) = self.entries.take();
+        let marks = std::mem::take(&mut self.marks);
+        let facts = before.facts.take();
+        let is_last = |facts: &GatheredFacts| facts.is_settled && facts.last == self.entries.last();
+        let is_settled = facts.as_ref().is_some_and(is_last) && marks.is_empty();
+        let facts = facts.map(|facts| facts.bytes);
+        self.unstored_bytes += lines.len();
+        let batch = Batch { session, epoch, first, count, lines, facts, is_settled, marks };
+        let recorded = before.recording.record.store(batch.clone());
+        before.on_way = Some(OnWay { recorded, batch, then });
+    }
+
+    fn flush_to_journal(&mut self) {
+        let (first, count, lines) = self.entries.take();
+        let last = self.entries.last();
         let mut ticket = None;
         if count > 0 {
-            ticket = Some(self.journal.put_entries(self.key, self.first, count, &lines));
+            ticket = Some(self.journal.put_entries(self.key, first, count, &lines));
         }
         for mark in self.marks.drain(..) {
             ticket = Some(self.journal.put_mark(self.key, last, &mark));
         }
         // What follows from entries that were put before follows when those are stored.
-        let ticket = ticket.or_else(|| self.unstored.back().map(|unstored| unstored.ticket.clone()));
-        let ticket = ticket.unwrap_or_else(Ticket::stored);
+        let ticket = ticket.unwrap_or_else(|| self.last_ticket());
         self.unstored_bytes += lines.len();
         let then = std::mem::take(&mut self.then);
-        self.unstored.push_back(Unstored { ticket, first: self.first, last, lines, then });
-        self.first = self.next;
+        self.unstored.push_back(Unstored { ticket, first, last, lines, then });
+    }
+
+    /// That of the last that was put.
+    fn last_ticket(&self) -> Ticket {
+        self.unstored.back().map_or_else(Ticket::stored, |unstored| unstored.ticket.clone())
     }
 
     /// Puts the facts, as of all that was written so far.
-    pub(crate) fn facts(&mut self, facts: &Facts) -> Ticket {
+    pub(crate) fn facts(&mut self, facts: &Facts) {
+        let bytes = facts.to_bytes();
+        if let Some(before) = &mut self.before {
+            // They have what the marks say.
+            self.marks.clear();
+            let (last, is_settled) = (self.entries.last(), facts.open.is_empty());
+            before.facts = Some(GatheredFacts { bytes: bytes.into(), last, is_settled });
+            return self.flush();
+        }
         self.flush();
         let settled = if facts.open.is_empty() { Settled::Yes } else { Settled::No };
-        self.journal.put_facts(self.key, self.next - 1, &facts.to_bytes(), settled)
+        self.journal.put_facts(self.key, self.entries.last(), &bytes, settled).detach();
     }
 
     /// The number of the last entry that was written.
     pub(crate) fn last(&self) -> u64 {
-        self.next - 1
+        self.entries.last()
     }
 
     /// Whether a further event may be taken.
     pub(crate) fn has_room(&self) -> bool {
-        self.unstored_bytes + self.lines.len() < ROOM && !self.journal.is_full()
+        self.unstored_bytes + self.entries.bytes() < ROOM && !self.journal.is_full()
     }
 
     /// Whether all is stored.
     pub(crate) fn is_idle(&self) -> bool {
-        self.unstored.is_empty() && self.lines.is_empty() && self.then.is_empty()
+        let is_recorded = self
+            .before
+            .as_ref()
+            .is_none_or(|before| before.on_way.is_none() && before.facts.is_none() && self.marks.is_empty());
+        self.unstored.is_empty() && self.entries.bytes() == 0 && self.then.is_empty() && is_recorded
     }
 
     /// Whether so much was gathered that it should be put.
     pub(crate) fn is_due(&self) -> bool {
-        self.lines.len() > ROOM / 4
+        self.entries.bytes() > ROOM / 4
     }
 
     /// Waits until the oldest that was put is stored, and tells the listeners. Never resolves where nothing was put.
     ///
+    /// # Errors
+    /// Why the record does not take the oldest batch: nothing that was written from it on is stored, or will be.
+    ///
     /// # Cancel safety
     /// Loses nothing.
-    pub(crate) async fn stored(&mut self) -> Stored<T> {
+    pub(crate) async fn stored(&mut self) -> Result<Stored<T>, NotRecorded> {
+        while let Some(on_way) = self.before.as_mut().and_then(|before| before.on_way.as_mut()) {
+            let oldest = self.unstored.front_mut();
+            let is_some = oldest.is_some();
+            tokio::select! {
+                biased;
+                result = async { (&mut oldest.expect("it is there by the branch's condition").ticket).await }, if is_some => return Ok(self.take_stored(result)),
+                recorded = &mut on_way.recorded => self.recorded(recorded)?,
+            }
+        }
         let result = match self.unstored.front_mut() {
             Some(unstored) => (&mut unstored.ticket).await,
             None => std::future::pending().await,
         };
-        let Some(unstored) = self.unstored.pop_front() else { std::future::pending().await };
+        Ok(self.take_stored(result))
+    }
+
+    /// Waits until the journal has all that was put into it, and tells the listeners.
+    pub(crate) async fn journaled(&mut self) {
+        while let Some(unstored) = self.unstored.front_mut() {
+            let result = (&mut unstored.ticket).await;
+            drop(self.take_stored(result));
+        }
+    }
+
+    /// The record has taken what was on its way, which then goes to the journal, or has not.
+    fn recorded(&mut self, recorded: Result<(), NotRecorded>) -> Result<(), NotRecorded> {
+        let Some(before) = &mut self.before else { return Ok(()) };
+        if let Err(why) = recorded {
+            before.is_over = true;
+            // Nothing more is to be waited for; what was on its way is still counted.
+            before.on_way.iter_mut().for_each(|on_way| on_way.recorded = Box::pin(std::future::pending()));
+            return Err(why);
+        }
+        let Some(OnWay { batch, then, .. }) = before.on_way.take() else { return Ok(()) };
+        let mut ticket = batch.put(&self.journal, self.key, batch.first - 1);
+        if batch.is_empty() {
+            ticket = self.last_ticket();
+        }
+        let (first, last) = (batch.first, batch.last());
+        self.unstored.push_back(Unstored { ticket, first, last, lines: batch.lines, then });
+        self.flush();
+        Ok(())
+    }
+
+    /// The oldest that was put is stored, or is not.
+    fn take_stored(&mut self, result: Result<(), NotStored>) -> Stored<T> {
+        let Some(unstored) = self.unstored.pop_front() else { return Stored { result, then: Vec::new() } };
         self.unstored_bytes -= unstored.lines.len();
         if unstored.last >= unstored.first {
             match &result {
                 Ok(()) => self.tail.publish(unstored.first, unstored.last, unstored.lines),
                 Err(why) => {
                     let (from, to) = (unstored.first, unstored.last);
-                    tracing::warn!(session = %self.id, from, to, "entries are lost: {why}");
+                    tracing::warn!(session = %self.entries.id(), from, to, "entries are lost: {why}");
                 }
             }
         }
@@ -177,13 +285,37 @@ impl<T> Recorder<T> {
 
     /// How many of what is to follow are meant.
     pub(crate) fn count(&self, mut is_meant: impl FnMut(&T) -> bool) -> usize {
-        let thens = self.unstored.iter().flat_map(|unstored| &unstored.then).chain(&self.then);
+        let on_way = self.before.iter().flat_map(|before| &before.on_way).flat_map(|on_way| &on_way.then);
+        let thens = self.unstored.iter().flat_map(|unstored| &unstored.then).chain(on_way).chain(&self.then);
         thens.filter(|then| is_meant(then)).count()
     }
 
     /// Takes back what was to follow from entries that are not stored yet.
     pub(crate) fn take_back(&mut self, mut is_meant: impl FnMut(&T) -> bool) -> Vec<T> {
-        let thens = self.unstored.iter_mut().map(|unstored| &mut unstored.then).chain([&mut self.then]);
+        let on_way = self.before.iter_mut().filter_map(|before| before.on_way.as_mut());
+        let unstored = self.unstored.iter_mut().map(|unstored| &mut unstored.then);
+        let thens = unstored.chain(on_way.map(|on_way| &mut on_way.then)).chain([&mut self.then]);
         thens.flat_map(|then| then.extract_if(.., |then| is_meant(then)).collect::<Vec<_>>()).collect()
+    }
+}
+
+impl<T> Drop for Before<T> {
+    fn drop(&mut self) {
+        // What was gathered behind it is counted by its recorder.
+        if let Some(on_way) = &self.on_way
+            && on_way.batch.count > 0
+        {
+            self.recording.drop_entries(&on_way.batch.session, u64::from(on_way.batch.count));
+        }
+    }
+}
+
+impl<T> Drop for Recorder<T> {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before
+            && self.entries.count() > 0
+        {
+            before.recording.drop_entries(self.entries.id(), u64::from(self.entries.count()));
+        }
     }
 }

@@ -1,54 +1,76 @@
 //! After the end of a host: what was open is closed, each by an entry.
 
-use std::sync::Arc;
 use trunkline_journal::{Journal, ReadError, SessionKey, Ticket};
 use trunkline_protocol::{
     AdapterBody, Category, Delivered, Fact, Failure, HostFact, RelayBody, RequestDecided, SessionId,
     SteerResult, StopReason, ToolEnd, TurnComplete,
 };
 
-use crate::{ends, facts::Facts, open::Open, recorder::Recorder, tail::Tail};
+use crate::{ends, entries::Entries, facts::Facts, open::Open, record::Batch};
 
 /// What the host says of turns that it finds without an end.
 const RESTARTED: &str = "the host ended while this turn ran, and has been started again";
+
+/// The same where another host has the session now.
+const MOVED: &str = "the host of this turn lost the session, and another has taken it over";
 
 /// Closes what was open in a session when the host that served it ended. Blocks for reads of the disk.
 ///
 /// Nothing else may be written of the session until the ticket says that this is stored.
 /// What an earlier recovery has closed already is not closed again.
 pub(crate) fn recover(journal: &Journal, key: SessionKey) -> Result<Ticket, ReadError> {
-    let Some(mut facts) = Facts::read(journal, key)? else {
+    let Some(facts) = Facts::read(journal, key)? else {
         tracing::warn!("a session of the journal has no facts that can be read; it is left as it is");
         return Ok(Ticket::stored());
     };
     let Ok(id) = SessionId::new(&facts.id) else { return Ok(Ticket::stored()) };
     let known = journal.known(key).map_or(0, |known| known.last);
-    let tail = Arc::new(Tail::new(known));
-    let mut recorder: Recorder<()> = Recorder::new(journal.clone(), key, id, tail);
-    let open = std::mem::take(&mut facts.open);
-    if !open.is_empty() {
+    let mut entries = Entries::new(id, journal.epoch(), known);
+    if !facts.open.is_empty() {
         let fact = HostFact {
             fact: Some(Fact::HostRestarted),
             message: Some("the host ended and has been started again".to_owned()),
             ..HostFact::default()
         };
-        recorder.entry(None, RelayBody::from(fact), None);
-        close(open, &mut recorder, RESTARTED, |delivered| TurnComplete {
-            error: Some(Failure::new(Category::HostRestart, RESTARTED)),
-            ..ends::failed(delivered)
-        });
+        entries.entry(None, RelayBody::from(fact), None);
     }
-    facts.last = recorder.last();
-    Ok(recorder.facts(&facts))
+    Ok(settle(facts, entries, RESTARTED).put(journal, key, known))
+}
+
+/// What a host writes first of a session that it takes over: these facts, and that what was open is closed. Blocks for reads
+/// of the disk. `None` where the journal has none that can be read.
+pub(crate) fn take_over(
+    journal: &Journal,
+    key: SessionKey,
+    epoch: u64,
+    written: Vec<HostFact>,
+) -> Result<Option<Batch>, ReadError> {
+    let Some(facts) = Facts::read(journal, key)? else { return Ok(None) };
+    let Ok(id) = SessionId::new(&facts.id) else { return Ok(None) };
+    let known = journal.known(key).map_or(0, |known| known.last);
+    let mut entries = Entries::new(id, epoch, known);
+    for fact in written {
+        entries.entry(None, RelayBody::from(fact), None);
+    }
+    Ok(Some(settle(facts, entries, MOVED)))
+}
+
+/// Closes what the facts say is open, behind these entries.
+fn settle(mut facts: Facts, mut entries: Entries, why: &str) -> Batch {
+    let open = std::mem::take(&mut facts.open);
+    close(open, &mut entries, why, |delivered| TurnComplete {
+        error: Some(Failure::new(Category::HostRestart, why)),
+        ..ends::failed(delivered)
+    });
+    facts.last = entries.last();
+    let (session, epoch) = (entries.id().clone(), entries.epoch());
+    let (first, count, lines) = entries.take();
+    let facts = Some(facts.to_bytes().into());
+    Batch { session, epoch, first, count, lines, facts, is_settled: true, marks: Vec::new() }
 }
 
 /// Writes that what is open has ended: requests, tools, steers, turns, in this order.
-pub(crate) fn close<T>(
-    open: Open,
-    recorder: &mut Recorder<T>,
-    why: &str,
-    end: impl Fn(Delivered) -> TurnComplete,
-) {
+pub(crate) fn close(open: Open, entries: &mut Entries, why: &str, end: impl Fn(Delivered) -> TurnComplete) {
     for request in open.requests {
         let decided = RequestDecided {
             request_id: request.id.0,
@@ -59,7 +81,7 @@ pub(crate) fn close<T>(
             reason: Some(StopReason::Shutdown),
             by: None,
         };
-        recorder.entry(request.turn.map(|turn| turn.0), RelayBody::from(decided), None);
+        entries.entry(request.turn.map(|turn| turn.0), RelayBody::from(decided), None);
     }
     for tool in open.tools {
         let end = ToolEnd {
@@ -74,7 +96,7 @@ pub(crate) fn close<T>(
             parent_tool_call_id: None,
             history: None,
         };
-        recorder.entry(tool.turn.map(|turn| turn.0), AdapterBody::from(end), None);
+        entries.entry(tool.turn.map(|turn| turn.0), AdapterBody::from(end), None);
     }
     for message_id in open.steers {
         let result = SteerResult {
@@ -82,10 +104,10 @@ pub(crate) fn close<T>(
             delivered: false,
             reason: Some(why.to_owned()),
         };
-        recorder.entry(None, AdapterBody::from(result), None);
+        entries.entry(None, AdapterBody::from(result), None);
     }
     for turn in open.turns {
         let end = end(turn.reached.delivered());
-        recorder.entry(Some(turn.id.0), AdapterBody::from(end), None);
+        entries.entry(Some(turn.id.0), AdapterBody::from(end), None);
     }
 }

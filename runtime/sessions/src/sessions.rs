@@ -13,7 +13,7 @@ use std::{
 use serde_json::value::RawValue;
 use tokio::{
     sync::{mpsc, oneshot},
-    task::JoinSet,
+    task::{AbortHandle, JoinSet},
 };
 use trunkline_host::{EventDelivery, Host, SessionOptions};
 use trunkline_journal::{Damaged, Journal, NotStored, OpenError, Options, SessionKey};
@@ -30,10 +30,15 @@ use crate::{
     list::{self, InMemory},
     listener::Listener,
     live::{Command, INBOX, Joined, Live, NewLive, Now, UNREAD},
+    ownership::{Leaves, NewId, Ownership},
+    record::{NotRecorded, Record, Recording},
     recovery,
     tail::{ListenerNo, Tail},
     visitor::{Visitor, is_seen},
 };
+
+/// Why nothing is loaded any more.
+const ENDS: &str = "the host ends, or serves the session no more";
 
 /// How much a `session.history` answers at most, in bytes, unless one entry alone is larger.
 const HISTORY: usize = 1024 * 1024;
@@ -51,25 +56,38 @@ pub struct Sessions {
 pub(crate) struct Shared {
     pub(crate) host: Host,
     pub(crate) journal: Journal,
+    /// Where sessions are stored before the journal has them; then only those are served that this host owns.
+    pub(crate) recording: Option<Recording>,
     registry: Mutex<Registry>,
     listeners: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Registry {
-    live: HashMap<SessionId, Handle>,
+pub(crate) struct Registry {
+    pub(crate) live: HashMap<SessionId, Handle>,
     tasks: JoinSet<()>,
-    is_over: bool,
+    pub(crate) is_over: bool,
+    pub(crate) ownership: Ownership,
 }
 
 #[derive(Debug, Clone)]
-struct Handle {
+pub(crate) struct Handle {
     key: SessionKey,
+    /// The epoch in which it writes.
+    epoch: u64,
+    task: AbortHandle,
     /// Who opened it, and its agent: who may see it follows from these.
     origin: Arc<Origin>,
-    tail: Arc<Tail>,
-    shown: Shown,
-    commands: mpsc::Sender<Command>,
+    pub(crate) tail: Arc<Tail>,
+    pub(crate) shown: Shown,
+    pub(crate) commands: mpsc::Sender<Command>,
+}
+
+impl Handle {
+    /// Ends its task wherever that is: its agent's session is closed, and nothing more is written.
+    pub(crate) fn abort(&self) {
+        self.task.abort();
+    }
 }
 
 /// Who opened a session, and its agent.
@@ -89,8 +107,14 @@ pub enum StartError {
 }
 
 impl Shared {
-    fn registry(&self) -> MutexGuard<'_, Registry> {
+    pub(crate) fn registry(&self) -> MutexGuard<'_, Registry> {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why no new work should be begun.
+    fn trouble(&self) -> Option<String> {
+        let trouble = self.journal.trouble().map(|trouble| trouble.to_string());
+        trouble.or_else(|| self.recording.as_ref()?.trouble())
     }
 }
 
@@ -103,6 +127,10 @@ impl InMemory for Shared {
         let registry = self.registry();
         let those = registry.live.values().filter(|handle| handle.shown.state() == state);
         those.map(|handle| handle.key).collect()
+    }
+
+    fn is_served(&self, id: &str) -> bool {
+        self.recording.is_none() || self.registry().ownership.epoch(id).is_some()
     }
 }
 
@@ -126,14 +154,40 @@ impl Sessions {
         for stored in closed {
             journal.wait(&stored).map_err(|why| OpenError::not_written(folder, &why))?;
         }
+        Ok((Self::over(host, journal, None), opened.damaged))
+    }
+
+    /// Opens the journal of a folder as this machine's copy of sessions whose record is elsewhere. None is served until
+    /// this host owns it: [`Sessions::own`], [`Sessions::adopt`]. Blocks for the disk. No adapter that starts in a sandbox
+    /// from now on sees the folder.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open_recorded(
+        host: Host,
+        folder: &Path,
+        options: Options,
+        record: Arc<dyn Record>,
+    ) -> Result<(Self, Vec<Damaged>), OpenError> {
+        let (journal, opened) = Journal::open(folder, options)?;
+        host.hide(folder);
+        Ok((Self::over(host, journal, Some(Recording::new(record))), opened.damaged))
+    }
+
+    fn over(host: Host, journal: Journal, recording: Option<Recording>) -> Self {
         let shared = Shared {
             host,
             journal,
+            recording,
             registry: Mutex::new(Registry::default()),
             // A name is never given twice, in any epoch.
             listeners: AtomicU64::new(0),
         };
-        Ok((Self { shared: Arc::new(shared), visitor: None }, opened.damaged))
+        Self { shared: Arc::new(shared), visitor: None }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 
     /// The same sessions as a visitor sees them: what it opens is its own.
@@ -178,11 +232,13 @@ impl Sessions {
             };
             return Err(StartError::Refused(ends::refused(AttachRefusal::Forbidden, why)));
         }
-        if self.shared.journal.find(id.as_str()).is_some() {
-            return Err(exists());
-        }
-        if let Some(trouble) = self.shared.journal.trouble() {
-            return Err(read_only(trouble.to_string()));
+        let new = match &self.shared.recording {
+            None if self.shared.journal.find(id.as_str()).is_some() => return Err(exists()),
+            None => None,
+            Some(_) => Some(NewId::take(&self.shared, id).map_err(StartError::Refused)?),
+        };
+        if let Some(trouble) = self.shared.trouble() {
+            return Err(read_only(trouble));
         }
         let mut facts = Facts::new(id, agent, &start, meta.as_ref());
         title.into_iter().for_each(|title| facts.entitle(title));
@@ -194,10 +250,14 @@ impl Sessions {
             .host
             .open(agent, options)
             .map_err(|error| StartError::Closed(ends::refusal(&error)))?;
-        let Ok((key, created)) = self.shared.journal.create(id.as_str(), &facts.to_bytes()) else {
-            return Err(exists());
+        let bytes = facts.to_bytes();
+        let created = match &new {
+            None => self.shared.journal.create(id.as_str(), &bytes),
+            Some(_) => self.shared.journal.create_again(id.as_str(), &bytes),
         };
+        let Ok((key, created)) = created else { return Err(exists()) };
         created.detach();
+        let epoch = new.as_ref().map_or_else(|| self.shared.journal.epoch(), |new| new.epoch);
         let tail = Arc::new(Tail::new(0));
         let handle = self.load(NewLive {
             host: self.shared.host.clone(),
@@ -208,41 +268,46 @@ impl Sessions {
             tail,
             session: Some(session),
             secrets,
+            epoch,
+            recording: self.shared.recording.clone(),
         });
         let Some(handle) = handle else {
-            return Err(read_only("the host ends".to_owned()));
+            return Err(read_only(ENDS.to_owned()));
         };
+        new.into_iter().for_each(NewId::keep);
         let (listener, joined, _) = self.listener(id, &handle, &SessionAttach::default(), 0);
         // There is room in a new inbox.
         let _ = handle.commands.try_send(joined);
         Ok(listener)
     }
 
-    /// Puts a session into memory. `None` where the host ends.
+    /// Puts a session into memory. `None` where the host ends, or has it no more.
     fn load(&self, new: NewLive) -> Option<Handle> {
         let mut registry = self.shared.registry();
-        if registry.is_over {
+        let is_had = new.recording.is_none() || registry.ownership.epoch(new.id.as_str()) == Some(new.epoch);
+        if registry.is_over || !is_had {
             return None;
         }
         let (commands, inbox) = mpsc::channel(INBOX);
-        let (key, id, tail) = (new.key, new.id.clone(), new.tail.clone());
-        let origin = Origin { owner: new.facts.owner.clone(), agent: new.facts.agent.clone() };
+        let (key, id, tail, epoch) = (new.key, new.id.clone(), new.tail.clone(), new.epoch);
+        let origin = Arc::new(Origin { owner: new.facts.owner.clone(), agent: new.facts.agent.clone() });
         let live = Box::new(Live::new(new));
-        let handle = Handle { key, origin: Arc::new(origin), tail, shown: live.shown(), commands };
-        registry.live.insert(id.clone(), handle.clone());
-        let (shared, sender) = (Arc::downgrade(&self.shared), handle.commands.downgrade());
-        registry.tasks.spawn(async move {
-            live.run(inbox).await;
-            let Some(shared) = shared.upgrade() else { return };
-            let mut registry = shared.registry();
-            let is_own = registry
-                .live
-                .get(&id)
-                .is_some_and(|handle| sender.upgrade().is_none_or(|own| own.same_channel(&handle.commands)));
-            if is_own {
-                registry.live.remove(&id);
+        let shown = live.shown();
+        let leaves = Leaves {
+            shared: Arc::downgrade(&self.shared),
+            id: id.clone(),
+            tail: tail.clone(),
+            commands: commands.downgrade(),
+        };
+        let task = registry.tasks.spawn(async move {
+            // Dropped last, even where the task is aborted.
+            let leaves = leaves;
+            if let Err(why) = live.run(inbox).await {
+                leaves.without_record(epoch, why).await;
             }
         });
+        let handle = Handle { key, epoch, task, origin, tail, shown, commands };
+        registry.live.insert(id, handle.clone());
         // Those that have ended are forgotten.
         while registry.tasks.try_join_next().is_some() {}
         Some(handle)
@@ -261,7 +326,7 @@ impl Sessions {
         };
         let secrets = secrets(attach.env.as_ref(), attach.mcp_servers.as_ref());
         let count = self.shared.listeners.fetch_add(1, Ordering::Relaxed) + 1;
-        let no: ListenerNo = (self.shared.journal.epoch() << 32) | count;
+        let no: ListenerNo = (handle.epoch << 32) | count;
         let (sender, answers) = mpsc::channel(UNREAD);
         let (joined, now) = oneshot::channel();
         let name = match self.visitor() {
@@ -353,7 +418,7 @@ impl Sessions {
                 requests: Some(now.requests),
                 first_seq: 1,
                 last_seq: now.last,
-                epoch: self.shared.journal.epoch(),
+                epoch: handle.epoch,
                 title: now.title,
                 cwd: now.cwd,
             };
@@ -393,6 +458,7 @@ impl Sessions {
     /// The session in memory, loaded where it is not.
     async fn handle(&self, id: &SessionId) -> Result<Handle, SessionRefused> {
         let unknown = || ends::refused(AttachRefusal::Unknown, "the journal has no session of this id");
+        let epoch = self.shared.serves(id).map_err(|why| why.unwrap_or_else(unknown))?;
         if let Some(handle) = self.in_memory(id) {
             return if self.sees(&handle.origin) { Ok(handle) } else { Err(unknown()) };
         }
@@ -428,8 +494,10 @@ impl Sessions {
             tail: Arc::new(Tail::new(last)),
             session: None,
             secrets: None,
+            epoch,
+            recording: self.shared.recording.clone(),
         };
-        self.load(new).ok_or_else(|| ends::refused(AttachRefusal::ReadOnly, "the host ends"))
+        self.load(new).ok_or_else(|| ends::refused(AttachRefusal::ReadOnly, ENDS))
     }
 
     /// The agent of a session, which is loaded where it is not in memory. `None` where there is none for who asks.
@@ -440,7 +508,7 @@ impl Sessions {
         Some(self.handle(id).await.ok()?.origin.agent.clone())
     }
 
-    fn in_memory(&self, id: &SessionId) -> Option<Handle> {
+    pub(crate) fn in_memory(&self, id: &SessionId) -> Option<Handle> {
         let registry = self.shared.registry();
         registry.live.get(id).filter(|handle| !handle.commands.is_closed()).cloned()
     }
@@ -452,6 +520,7 @@ impl Sessions {
     /// The key of a session that is there for who asks, in memory or not.
     async fn find(&self, id: &SessionId) -> Option<SessionKey> {
         let key = self.shared.journal.find(id.as_str())?;
+        self.shared.serves(id).ok()?;
         if self.visitor.is_none() {
             return Some(key);
         }
@@ -555,6 +624,11 @@ impl Sessions {
         if self.in_memory(id).is_some() {
             return Err(RemoveError::InUse);
         }
+        if let Some(recording) = &self.shared.recording {
+            let epoch = self.shared.serves(id).map_err(|_| RemoveError::Unknown)?;
+            recording.record.remove(id, epoch).await.map_err(RemoveError::NotRecorded)?;
+            self.shared.registry().ownership.lose(id, epoch);
+        }
         let journal = self.shared.journal.clone();
         let removed = tokio::task::spawn_blocking(move || journal.remove(key)).await;
         removed.unwrap_or(Ok(())).map_err(RemoveError::NotStored)
@@ -636,7 +710,7 @@ fn fork(journal: &Journal, key: SessionKey, after: u64, epoch: u64) -> Option<u6
 }
 
 /// The epoch in which an entry was written, where that can be read.
-fn epoch_of(journal: &Journal, key: SessionKey, seq: u64) -> Option<u64> {
+pub(crate) fn epoch_of(journal: &Journal, key: SessionKey, seq: u64) -> Option<u64> {
     #[derive(serde::Deserialize)]
     struct Epoch {
         epoch: u64,
@@ -663,4 +737,7 @@ pub enum RemoveError {
     /// The journal could not be written.
     #[error("{0}")]
     NotStored(NotStored),
+    /// The record has it still.
+    #[error("{0}")]
+    NotRecorded(NotRecorded),
 }

@@ -104,6 +104,19 @@ impl Tail {
         self.lock().is_over
     }
 
+    /// Waits until nothing more will come.
+    pub(crate) async fn over(&self) {
+        loop {
+            let changed = self.changed();
+            let mut changed = std::pin::pin!(changed);
+            changed.as_mut().enable();
+            if self.is_over() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
     pub(crate) fn stored(&self) -> u64 {
         self.lock().stored
     }
@@ -199,7 +212,7 @@ impl State {
 }
 
 /// The lines from the number `from` on, of lines whose first has the number `first`.
-fn from_number(lines: &[u8], first: u64, from: u64) -> &[u8] {
+pub(crate) fn from_number(lines: &[u8], first: u64, from: u64) -> &[u8] {
     let Some(before) = usize::try_from(from - first).ok().and_then(|skipped| skipped.checked_sub(1)) else {
         return lines;
     };

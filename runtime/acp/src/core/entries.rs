@@ -216,6 +216,8 @@ impl Core {
                     (*opened, *until) = (true, Some(now + DECLARES));
                 }
             }
+            // The ends of what was open, which come behind it, say what a person needs to know.
+            Some(Fact::Moved) => {}
             Some(Fact::ProcessEnded | Fact::HostRestarted | Fact::Resumed) | None => {
                 if let Some(text) = &fact.message {
                     self.notice(id, "warning", text);

@@ -126,6 +126,10 @@ pub(super) fn fact(fact: HostFact) -> Heard {
         Some(Fact::HostRestarted) => {
             Heard::Note { mark: "!", style: paint::CARE, text: "the host was started again".to_owned() }
         }
+        Some(Fact::Moved) => {
+            let text = format!("the session moved to the host {message}");
+            Heard::Note { mark: "!", style: paint::CARE, text }
+        }
         Some(Fact::Opened) | None => Heard::Nothing,
     }
 }

@@ -33,6 +33,9 @@ impl Live {
                 }
             }
             Command::End(done) => self.ending.push(done),
+            Command::HandOver(done) => {
+                let _ = done.send(false);
+            }
         }
     }
 
@@ -125,7 +128,7 @@ impl Live {
         self.pending.clear();
         self.revoke(None, StopReason::Shutdown);
         let open = std::mem::take(&mut self.facts.open);
-        recovery::close(open, &mut self.recorder, "the host ends", |delivered| {
+        recovery::close(open, self.recorder.entries(), "the host ends", |delivered| {
             ends::stopped(StopReason::Shutdown, delivered)
         });
     }

@@ -67,7 +67,9 @@ impl Live {
 
     /// Why nothing is taken now that becomes an entry: what waits to be stored must not grow.
     fn unwilling(&self) -> Option<(Category, String)> {
-        let trouble = self.journal.trouble().map(|trouble| (Category::Other, trouble.to_string()));
+        let trouble = self.journal.trouble().map(|trouble| trouble.to_string());
+        let trouble = trouble.or_else(|| self.recording.as_ref()?.trouble());
+        let trouble = trouble.map(|why| (Category::Other, why));
         trouble.or_else(|| self.journal.is_full().then(|| (Category::Busy, SendError::Busy.to_string())))
     }
 

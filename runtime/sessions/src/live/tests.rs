@@ -46,7 +46,9 @@ impl World {
             SessionOptions { id: Some(id.clone()), start, meta: None, delivery: EventDelivery::Merged };
         let session = Some(host.open("scripted", options).unwrap());
         let tail = Arc::new(Tail::new(0));
-        let live = Live::new(NewLive { host, journal, key, id, facts, tail, session, secrets: None });
+        let (secrets, recording, epoch) = (None, None, journal.epoch());
+        let new = NewLive { host, journal, key, id, facts, tail, session, secrets, epoch, recording };
+        let live = Live::new(new);
         let (commands, inbox) = mpsc::channel(1);
         let (sender, answers) = mpsc::channel(UNREAD);
         let (says, told) = arrived.recv().await.unwrap();
@@ -117,7 +119,7 @@ impl World {
     async fn until_stored(&mut self) {
         self.live.recorder.flush();
         while !self.live.recorder.is_idle() {
-            let stored = soon(self.live.recorder.stored()).await;
+            let stored = soon(self.live.recorder.stored()).await.unwrap();
             self.live.stored(stored);
             self.live.recorder.flush();
         }
