@@ -12,7 +12,7 @@ use trunkline_host::{
     Host,
     config::{Config, JournalSync},
 };
-use trunkline_journal::{OpenError, Options, Sync};
+use trunkline_journal::{Damaged, OpenError, Options, Sync};
 use trunkline_relay::{RelayOptions, Report, serve_beside_sockets};
 use trunkline_sessions::{Archive, Sessions};
 
@@ -113,8 +113,28 @@ pub(crate) async fn open(
     options: Options,
 ) -> Result<Result<Sessions, OpenError>, Fault> {
     let folder = folder.to_owned();
-    let opened = tokio::task::spawn_blocking(move || Sessions::open(host, &folder, options));
-    let opened = opened.await.context("failed to open the journal")?;
+    opened(move || Sessions::open(host, &folder, options)).await
+}
+
+/// Opens a journal for a host whose sessions have their record elsewhere.
+///
+/// # Errors
+/// Why it was not opened.
+#[cfg(feature = "cluster")]
+pub(crate) async fn open_recorded(
+    host: Host,
+    folder: &Path,
+    options: Options,
+    record: std::sync::Arc<dyn trunkline_sessions::Record>,
+) -> Result<Result<Sessions, OpenError>, Fault> {
+    let folder = folder.to_owned();
+    opened(move || Sessions::open_recorded(host, &folder, options, record)).await
+}
+
+async fn opened(
+    open: impl FnOnce() -> Result<(Sessions, Vec<Damaged>), OpenError> + Send + 'static,
+) -> Result<Result<Sessions, OpenError>, Fault> {
+    let opened = tokio::task::spawn_blocking(open).await.context("failed to open the journal")?;
     Ok(opened.map(|(sessions, damaged)| {
         for damage in damaged {
             tracing::warn!("the journal is damaged: {}", damage.damage);

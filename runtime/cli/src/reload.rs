@@ -13,6 +13,7 @@ use trunkline_gateway::Tls;
 use trunkline_host::{
     Host, ReconfigureError,
     config::{Config, SessionMay},
+    process::Deadline,
 };
 
 use crate::{
@@ -52,9 +53,10 @@ impl Reload {
         also: &[String],
         may: SessionMay,
         processes: Processes,
+        deadline: Option<Deadline>,
     ) -> Result<(Chosen, Arc<Self>), Fault> {
         let (config, agent, effective) = target.config_beside(file, also, &may, processes)?;
-        let chosen = target.host_of(config.clone(), agent)?;
+        let chosen = target.host_of(config.clone(), agent, deadline)?;
         let reload = Self {
             target: target.clone(),
             also: also.to_owned(),
@@ -68,6 +70,14 @@ impl Reload {
             tls: OnceLock::new(),
         };
         Ok((chosen, Arc::new(reload)))
+    }
+
+    /// What tells whether another host has the same configuration.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn digest(&self) -> String {
+        let effective = self.effective.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let text = effective.unwrap_or_else(|| format!("{:?}", self.began_with.agents));
+        hmac_sha256::Hash::hash(text.as_bytes())[..16].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Notes a daemon in its folder, with its configuration: now, and again when that changes. Blocks.

@@ -15,6 +15,7 @@ use trunkline_host::{
         self, AgentConfig, CheckProfile, Config, ConfigError, Document, Problem, Refused, SessionMay, Source,
         defaults,
     },
+    process::Deadline,
     protocol::SessionStart,
     redact,
     wirelog::{Content, OpenError as WireLogError, WireLog, WireLogOptions},
@@ -411,7 +412,7 @@ impl Target {
         change: impl FnOnce(&mut AgentConfig) -> Result<(), Fault>,
     ) -> Result<Chosen, Fault> {
         let (config, agent) = self.meant(config, change)?;
-        self.host_of(config, agent)
+        self.host_of(config, agent, None)
     }
 
     /// The configuration with the agent that is meant as its default, after a change of it, and that agent.
@@ -444,12 +445,23 @@ impl Target {
     ///
     /// # Errors
     /// When there is no room for its folder, or a policy or the wire log cannot be had.
-    pub(crate) fn host_of(&self, config: Config, agent: AgentConfig) -> Result<Chosen, Fault> {
+    pub(crate) fn host_of(
+        &self,
+        config: Config,
+        agent: AgentConfig,
+        deadline: Option<Deadline>,
+    ) -> Result<Chosen, Fault> {
         let wire_log = self.wire_log(&config)?;
         let journal = journal::options(&config);
-        let host = build_with(config, |builder| match self.shows_unread {
-            true => builder.wire_sink(Arc::new(Unread::before(wire_log))),
-            false => logged(builder, wire_log),
+        let host = build_with(config, |builder| {
+            let builder = match deadline {
+                Some(deadline) => builder.deadline(deadline),
+                None => builder,
+            };
+            match self.shows_unread {
+                true => builder.wire_sink(Arc::new(Unread::before(wire_log))),
+                false => logged(builder, wire_log),
+            }
         })?;
         // A policy may have taken something from it.
         let agent = host.agent(&agent.id).map_or(agent, |status| status.config);

@@ -59,7 +59,7 @@ pub trait Fabric: fmt::Debug + Send + Sync {
     /// Sends a letter. Whether it arrives is not known. Letters of one host to one other keep their order.
     fn send(&self, to: &Address, topic: &str, payload: Bytes) -> BoxFuture<'static, io::Result<()>>;
 
-    /// Sends a letter and waits for the answer; `NotConnected` where nobody listens.
+    /// Sends a letter and waits for the answer; `NotConnected` where no one listens.
     fn request(
         &self,
         to: &Address,

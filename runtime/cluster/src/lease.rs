@@ -88,7 +88,7 @@ struct Seen {
 /// The watcher's side of all leases.
 ///
 /// What is heard at all is known from the own lease: its renewals come back the same way as those of others. While they
-/// do not, nobody counts as gone; when they do again, all count anew.
+/// do not, no one counts as gone; when they do again, all count anew.
 #[derive(Debug)]
 pub struct Watch {
     seen: HashMap<String, Seen>,

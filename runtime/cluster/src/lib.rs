@@ -6,15 +6,22 @@
 //! lease, a row that it renews ([`lease`]); each session has a row that says which host has it ([`ownership`]), and is
 //! changed by who knows what it said before. What is decided is decided by pure functions of rows and of the own
 //! clock; [`nats`] keeps and carries, and [`memory`] does the same within one process, for tests.
+//!
+//! A [`Node`](node::Node) is one daemon's part: it renews its lease, takes sessions and loses them, and tells its gateway where
+//! others are. What happens in a session goes through the [`Keeper`](keeper::Keeper) into the journal of the cluster, behind
+//! the number that it had last there: so of two hosts that both believe to have a session one alone is heard.
 
 #![forbid(unsafe_code)]
 
 pub mod fabric;
+pub mod keeper;
 pub mod lease;
 pub mod memory;
 pub mod nats;
+pub mod node;
 pub mod ownership;
 pub mod placement;
 pub mod row;
 pub mod store;
 pub mod tunnel;
+pub mod wire;

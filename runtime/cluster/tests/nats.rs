@@ -121,7 +121,7 @@ async fn letters_arrive_at_one_run_of_a_host() {
     }
     let within = Duration::from_secs(5);
     let none = a.request(&at("2"), "ask", Bytes::new(), within).await.unwrap_err();
-    assert_eq!(none.kind(), std::io::ErrorKind::NotConnected, "nobody waits for one who is not there");
+    assert_eq!(none.kind(), std::io::ErrorKind::NotConnected, "no one waits for one who is not there");
     let asked = tokio::spawn(async move { a.request(&at("1"), "ask", Bytes::new(), within).await });
     let letter = inbox.recv().await.unwrap();
     letter.reply.unwrap().send(Bytes::from_static(b"yes"));

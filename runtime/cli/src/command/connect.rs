@@ -181,7 +181,8 @@ impl Amurg {
         }
         // From now on it does not end the program.
         let hangups = signal(SignalKind::hangup())?;
-        let (chosen, reload) = Reload::begin(&target, config, &[], SessionMay::default(), Processes::One)?;
+        let (chosen, reload) =
+            Reload::begin(&target, config, &[], SessionMay::default(), Processes::One, None)?;
         chosen.any_may_run()?;
         let mut options = RelayOptions::default();
         let folder = if self.adapter.is_some() { None } else { journal::folder(None, config)? };

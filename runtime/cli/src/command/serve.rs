@@ -95,7 +95,7 @@ impl Serve {
         let names = self.session_may.split(',').map(str::trim).filter(|name| !name.is_empty());
         let may = SessionMay::from_names(names)
             .map_err(|error| Fault::usage(error).next("correct --session-may"))?;
-        let (chosen, reload) = Reload::begin(&self.target, config, &self.also, may, Processes::One)?;
+        let (chosen, reload) = Reload::begin(&self.target, config, &self.also, may, Processes::One, None)?;
         chosen.any_may_run()?;
         let tools = if self.tools_as_output { ToolsAsOutput::Yes } else { ToolsAsOutput::No };
         let mut options = RelayOptions::default().tools_as_output(tools);

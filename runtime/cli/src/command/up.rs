@@ -1,5 +1,6 @@
 //! `trunkline up`: the daemon. One host, its journal, a socket for this user, and HTTP.
 
+mod cluster;
 mod listen;
 
 use std::{
@@ -23,12 +24,18 @@ use tokio::{
     time::{Instant, sleep},
 };
 use trunkline_gateway::{Entrance, Gateway, Name, Operate, Options, UsedInDay};
-use trunkline_host::config::{SessionMay, SessionOption};
+use trunkline_host::{
+    config::{SessionMay, SessionOption},
+    process::Deadline,
+};
 use trunkline_process::raise_open_files;
 use trunkline_relay::PrivateSocket;
 use trunkline_sessions::Sessions;
 
-use self::listen::Listen;
+use self::{
+    cluster::{Cluster, Joined},
+    listen::Listen,
+};
 use super::usage;
 use crate::{
     daemon::{Running, State},
@@ -78,6 +85,9 @@ pub(crate) struct Up {
     #[command(flatten)]
     listen: Listen,
 
+    #[command(flatten)]
+    cluster: Cluster,
+
     /// A further origin whose pages may ask, such as http://localhost:5173; may be repeated
     #[arg(long, value_name = "ORIGIN")]
     allow_origin: Vec<String>,
@@ -108,14 +118,25 @@ impl Up {
         let hangups = signal(SignalKind::hangup())?;
         // No network names any of these; who connects to the socket is the user, who works where they are, with their tools.
         let may = SessionMay::listed([SessionOption::Cwd, SessionOption::AddDirs, SessionOption::McpServers]);
-        let (chosen, reload) = Reload::begin(&self.target, config, &[], may, Processes::PerFolder)?;
+        let wanted = self.cluster.wanted()?;
+        // Nothing starts before this host has its lease.
+        let deadline = wanted.is_some().then(Deadline::default);
+        let (chosen, reload) =
+            Reload::begin(&self.target, config, &[], may, Processes::PerFolder, deadline.clone())?;
         chosen.any_may_run()?;
         let host = chosen.host;
         // Its tokens, too: who could add one would be a client.
         host.hide(&folder.0);
         self.listen.key().into_iter().for_each(|key| host.hide(key));
+        let joined = match wanted.zip(deadline) {
+            Some((wanted, deadline)) => Some(Joined::join(wanted, &host, &reload, deadline).await?),
+            None => None,
+        };
         // The journal's lock is the daemon's: a second one ends here, and says who has it.
-        let opened = journal::open(host.clone(), &folder.journal(), chosen.journal).await?;
+        let opened = match &joined {
+            Some(joined) => joined.open(host.clone(), &folder.journal(), chosen.journal).await?,
+            None => journal::open(host.clone(), &folder.journal(), chosen.journal).await?,
+        };
         let sessions = opened.map_err(|error| {
             Fault::usage(error)
                 .next("`trunkline down` ends the daemon that runs; --state FOLDER is for another")
@@ -145,10 +166,14 @@ impl Up {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             origins: self.allow_origin.clone(),
             traced: traces::adopt(),
-            elsewhere: None,
+            elsewhere: joined.as_ref().map(Joined::elsewhere),
         };
         let gateway = Gateway::new(host.clone(), sessions.clone(), operator, options)
             .context("failed to use the daemon's folder")?;
+        let gateway = Arc::new(gateway);
+        if let Some(joined) = &joined {
+            joined.serve(sessions.clone(), gateway.clone()).await?;
+        }
         let (mut key, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         further.iter().filter_map(|entrance| entrance.tls.clone()).for_each(|tls| reload.also_tls(tls));
         reload.note(folder.clone(), running.clone())?;
@@ -166,11 +191,17 @@ impl Up {
             tracing::info!("the daemon ends");
             supervisor(NotifyState::Stopping);
             gateway.drain();
-            drain(&sessions).await;
+            match &joined {
+                Some(joined) => joined.drain(DRAINS).await,
+                None => drain(&sessions).await,
+            }
         };
         let own = Entrance { listener: network, names: names(at), tls: None };
         gateway.serve([own].into_iter().chain(further).collect(), socket, stop).await;
         trunkline_relay::end(&host, Some(sessions), std::future::ready(())).await;
+        if let Some(joined) = joined {
+            joined.leave().await;
+        }
         folder.forget();
         Ok(exit::OK)
     }

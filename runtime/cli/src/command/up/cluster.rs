@@ -1,0 +1,267 @@
+//! `trunkline up --cluster`: this daemon is one of several, whose sessions outlive each of them.
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use clap::Args;
+
+use crate::fault::Fault;
+
+/// A cluster of daemons, over NATS.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Cluster")]
+pub(super) struct Cluster {
+    /// Joins the daemons at a NATS server with JetStream: any of them then reaches any session, and the others go on with
+    /// those of one that ends. Several servers with commas; tls:// encrypts
+    #[arg(long, value_name = "nats://HOST:PORT")]
+    cluster: Option<String>,
+
+    /// The name of this host among the others, the same after each start [default: the machine's name]
+    #[arg(long, value_name = "NAME", requires = "cluster")]
+    host_id: Option<String>,
+
+    /// What sessions may ask for in a host; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", requires = "cluster", value_parser = pair)]
+    label: Vec<(String, String)>,
+
+    /// The files of this host's sessions are at PATH, which other hosts name by the same ID where they have it, too; may be
+    /// repeated. A session then goes only where its files are. Without it a session may go on at any host
+    #[arg(long, value_name = "ID=PATH", requires = "cluster", value_parser = pair)]
+    storage: Vec<(String, String)>,
+
+    /// A credentials file for the server, or one with the seed of an NKey
+    #[arg(long, value_name = "FILE", requires = "cluster")]
+    creds: Option<PathBuf>,
+
+    /// How long the others wait for this host when it is silent. With several servers 30s; they choose a leader meanwhile
+    #[arg(long, value_name = "TIME", requires = "cluster", default_value = "30s", value_parser = humantime::parse_duration)]
+    lease_ttl: Duration,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("it has no `=`")?;
+    match key.is_empty() || value.is_empty() {
+        true => Err("one side of the `=` is empty".to_owned()),
+        false => Ok((key.to_owned(), value.to_owned())),
+    }
+}
+
+/// What a daemon is in a cluster before it joins.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    servers: String,
+    host: String,
+    labels: BTreeMap<String, String>,
+    storage: Vec<String>,
+    creds: Option<PathBuf>,
+    ttl: Duration,
+}
+
+impl Cluster {
+    /// What is wanted; `None`: no cluster.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn wanted(&self) -> Result<Option<Wanted>, Fault> {
+        let Some(servers) = self.cluster.clone() else { return Ok(None) };
+        for (id, path) in &self.storage {
+            if !std::path::Path::new(path).is_dir() {
+                return Err(Fault::usage(anyhow::anyhow!(
+                    "--storage {id}={path}: there is no folder {path}"
+                )));
+            }
+        }
+        let host = self.host_id.clone().unwrap_or_else(machine);
+        Ok(Some(Wanted {
+            servers,
+            host,
+            labels: self.label.iter().cloned().collect(),
+            storage: self.storage.iter().map(|(id, _)| id.clone()).collect(),
+            creds: self.creds.clone(),
+            ttl: self.lease_ttl,
+        }))
+    }
+}
+
+/// The machine's name, up to its first dot.
+fn machine() -> String {
+    let name = rustix::system::uname();
+    let name = name.nodename().to_string_lossy();
+    name.split('.').next().unwrap_or_default().to_owned()
+}
+
+#[cfg(feature = "cluster")]
+pub(super) use joined::Joined;
+
+#[cfg(not(feature = "cluster"))]
+pub(super) use absent::Joined;
+
+#[cfg(feature = "cluster")]
+mod joined {
+    use std::{path::Path, sync::Arc, time::Duration};
+
+    use anyhow::anyhow;
+    use trunkline_cluster::{
+        nats::{Nats, Options as NatsOptions},
+        node::{Node, Options},
+    };
+    use trunkline_gateway::{Elsewhere, Gateway};
+    use trunkline_host::{
+        Host,
+        process::{BootInstant, Deadline},
+    };
+    use trunkline_journal::{OpenError, Options as JournalOptions};
+    use trunkline_sessions::Sessions;
+
+    use super::Wanted;
+    use crate::{fault::Fault, journal, reload::Reload};
+
+    /// A daemon that is one of several.
+    #[derive(Debug)]
+    pub(in super::super) struct Joined {
+        node: Node,
+    }
+
+    impl Joined {
+        /// Joins the cluster. The deadline is put off with each renewal of the lease.
+        ///
+        /// # Errors
+        /// Why it does not.
+        pub(in super::super) async fn join(
+            wanted: Wanted,
+            host: &Host,
+            reload: &Reload,
+            deadline: Deadline,
+        ) -> Result<Self, Fault> {
+            let Wanted { servers, host: name, labels, storage, creds, ttl } = wanted;
+            let options = NatsOptions {
+                servers,
+                creds,
+                prefix: "trunkline".to_owned(),
+                host: name.clone(),
+                replicas: None,
+            };
+            let nats = Nats::connect(&options).await.map_err(|error| {
+                Fault::usage(error).next("start a server with `nats-server --jetstream`, or name another one")
+            })?;
+            let nats = Arc::new(nats);
+            let options = Options {
+                host: name,
+                labels,
+                storage,
+                ttl,
+                agents: host.agents().into_iter().map(|agent| agent.config.id).collect(),
+                digest: reload.digest(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+            };
+            let on_lease = Box::new(move |until: Option<BootInstant>| {
+                if let Some(until) = until {
+                    deadline.extend(until);
+                }
+            });
+            let node = Node::join(nats.clone(), nats, options, on_lease).await.map_err(Fault::usage)?;
+            Ok(Self { node })
+        }
+
+        /// Opens this machine's copy of the cluster's sessions.
+        ///
+        /// # Errors
+        /// Why it was not opened.
+        pub(in super::super) async fn open(
+            &self,
+            host: Host,
+            folder: &Path,
+            options: JournalOptions,
+        ) -> Result<Result<Sessions, OpenError>, Fault> {
+            journal::open_recorded(host, folder, options, self.node.record()).await
+        }
+
+        pub(in super::super) fn elsewhere(&self) -> Arc<dyn Elsewhere> {
+            Arc::new(self.node.clone())
+        }
+
+        /// Serves the sessions that this host has, and takes the connections of the other hosts.
+        ///
+        /// # Errors
+        /// When the cluster does not answer.
+        pub(in super::super) async fn serve(
+            &self,
+            sessions: Sessions,
+            gateway: Arc<Gateway>,
+        ) -> Result<(), Fault> {
+            let door = Box::new(move |stream, who| {
+                let served = gateway.serve_fellow(Box::new(stream), who);
+                Box::pin(served) as futures_util::future::BoxFuture<'static, ()>
+            });
+            self.node.serve(sessions, door).await.map_err(|why| Fault::failed(anyhow!(why)))
+        }
+
+        /// Hands its sessions to others as far as that can be done in time.
+        pub(in super::super) async fn drain(&self, deadline: Duration) {
+            let drained = self.node.drain(deadline).await;
+            tracing::info!(?drained, "sessions were handed over");
+        }
+
+        /// Leaves the cluster.
+        pub(in super::super) async fn leave(self) {
+            self.node.leave().await;
+        }
+    }
+}
+
+#[cfg(not(feature = "cluster"))]
+mod absent {
+    use std::{path::Path, sync::Arc, time::Duration};
+
+    use anyhow::anyhow;
+    use trunkline_gateway::{Elsewhere, Gateway};
+    use trunkline_host::{Host, process::Deadline};
+    use trunkline_journal::{OpenError, Options};
+    use trunkline_sessions::Sessions;
+
+    use super::Wanted;
+    use crate::{fault::Fault, reload::Reload};
+
+    /// There is none: this program was built without clusters.
+    #[derive(Debug)]
+    pub(in super::super) enum Joined {}
+
+    impl Joined {
+        pub(in super::super) async fn join(
+            wanted: Wanted,
+            _: &Host,
+            _: &Reload,
+            _: Deadline,
+        ) -> Result<Self, Fault> {
+            let Wanted { servers, .. } = wanted;
+            Err(Fault::usage(anyhow!("this program was built without clusters, and cannot join {servers}"))
+                .next(
+                    "take a release, or build it with `cargo install --path runtime/cli --features cluster`",
+                ))
+        }
+
+        pub(in super::super) async fn open(
+            &self,
+            _: Host,
+            _: &Path,
+            _: Options,
+        ) -> Result<Result<Sessions, OpenError>, Fault> {
+            match *self {}
+        }
+
+        pub(in super::super) fn elsewhere(&self) -> Arc<dyn Elsewhere> {
+            match *self {}
+        }
+
+        pub(in super::super) async fn serve(&self, _: Sessions, _: Arc<Gateway>) -> Result<(), Fault> {
+            match *self {}
+        }
+
+        pub(in super::super) async fn drain(&self, _: Duration) {
+            match *self {}
+        }
+
+        pub(in super::super) async fn leave(self) {
+            match self {}
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! Keeps batches of this host's sessions in the journal of the cluster, each once.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
+use trunkline_process::BootInstant;
+use trunkline_protocol::SessionId;
+use trunkline_sessions::{Batch, NotRecorded, Record};
+
+use crate::{
+    ownership::{self, Me},
+    placement::jitter,
+    row::SessionRow,
+    store::{Kept, NotKept, Space, Store, key_of},
+    wire,
+};
+
+/// How long after a try that failed the next one is made; it doubles each time.
+const AGAIN: Duration = Duration::from_millis(50);
+const AGAIN_MOST: Duration = Duration::from_secs(2);
+
+/// Who writes what, as others see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mine {
+    /// This run of the host.
+    pub writer: String,
+    /// The epoch in which it has the session.
+    pub epoch: u64,
+    /// Which batch, and which part of it.
+    pub batch: u64,
+    /// See `batch`.
+    pub part: u32,
+    /// Behind which message it is to be.
+    pub last: u64,
+    /// Whether anything was kept under this epoch before.
+    pub has_begun: bool,
+}
+
+/// What became of a message, or is to be done with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is kept, under this number.
+    Kept(u64),
+    /// It is not kept: it goes behind this number.
+    Again(u64),
+    /// Somebody else has the session.
+    Fenced,
+    /// The owner before was quicker: what it wrote is to be read first.
+    Behind,
+}
+
+/// Decides, after an answer that did not tell, by what was last kept of the session.
+#[must_use]
+pub fn verdict(mine: &Mine, last: Option<(u64, &wire::Head)>) -> Verdict {
+    let Some((number, head)) = last else {
+        // Nothing is there: where there should be something the journal was lost, and its numbers begin anew.
+        return if mine.last == 0 { Verdict::Again(0) } else { Verdict::Fenced };
+    };
+    let is_own = head.writer == mine.writer && head.epoch == mine.epoch;
+    if is_own && (head.batch, head.part) == (mine.batch, mine.part) {
+        return Verdict::Kept(number);
+    }
+    if is_own && (head.batch, head.part) > (mine.batch, mine.part) {
+        // Two tasks write as one, which the rules of this program do not allow.
+        return Verdict::Fenced;
+    }
+    match (head.epoch.cmp(&mine.epoch), number == mine.last) {
+        (std::cmp::Ordering::Greater, _) => Verdict::Fenced,
+        (_, true) => Verdict::Again(number),
+        (std::cmp::Ordering::Equal, false) if is_own => Verdict::Again(number),
+        // Another run with the same epoch: a row that was restored.
+        (std::cmp::Ordering::Equal, false) => Verdict::Fenced,
+        // From before this epoch began.
+        (std::cmp::Ordering::Less, false) if !mine.has_begun => Verdict::Behind,
+        // From somebody without a right to write: no one reads it, and it takes a number.
+        (std::cmp::Ordering::Less, false) => Verdict::Again(number),
+    }
+}
+
+/// Where a session's next batch goes.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    epoch: u64,
+    last: u64,
+    batch: u64,
+}
+
+/// Keeps the batches of this host's sessions.
+#[derive(Debug)]
+pub struct Keeper {
+    store: Arc<dyn Store>,
+    writer: String,
+    places: Mutex<HashMap<SessionId, Place>>,
+    /// Until when this host may act.
+    lease: watch::Receiver<Option<BootInstant>>,
+    /// Since when nothing can be kept.
+    silent: Mutex<Option<Instant>>,
+}
+
+impl Keeper {
+    /// One that writes as this run of a host.
+    #[must_use]
+    pub fn new(
+        store: Arc<dyn Store>,
+        writer: String,
+        lease: watch::Receiver<Option<BootInstant>>,
+    ) -> Arc<Self> {
+        Arc::new(Self { store, writer, places: Mutex::default(), lease, silent: Mutex::default() })
+    }
+
+    fn places(&self) -> MutexGuard<'_, HashMap<SessionId, Place>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on this host writes the session, behind the message `last`.
+    pub fn begin(&self, session: &SessionId, epoch: u64, last: u64) {
+        self.places().insert(session.clone(), Place { epoch, last, batch: 0 });
+    }
+
+    /// Whether this host writes the session.
+    pub fn has(&self, session: &SessionId) -> bool {
+        self.places().contains_key(session)
+    }
+
+    /// It does no more.
+    pub fn end(&self, session: &SessionId) {
+        self.places().remove(session);
+    }
+
+    fn may_act(&self) -> bool {
+        self.lease.borrow().is_some_and(|until| BootInstant::now() < until)
+    }
+
+    fn note(&self, is_silent: bool) {
+        let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        match is_silent {
+            true => drop(silent.get_or_insert_with(Instant::now)),
+            false => *silent = None,
+        }
+    }
+
+    /// Keeps one message, however often it has to be tried.
+    async fn keep(
+        &self,
+        session: &SessionId,
+        key: &str,
+        mine: &mut Mine,
+        message: Bytes,
+    ) -> Result<(), NotRecorded> {
+        let mut wait = AGAIN;
+        loop {
+            let is_own = self.places().get(session).is_some_and(|place| place.epoch == mine.epoch);
+            if !is_own || !self.may_act() {
+                return Err(NotRecorded::Fenced);
+            }
+            let put = self.store.put(Space::Journal, key, mine.last, message.clone()).await;
+            let number = match put {
+                Ok(number) => Verdict::Kept(number),
+                Err(NotKept::Refused(why)) => return Err(NotRecorded::Refused(why)),
+                Err(why @ (NotKept::Other | NotKept::Unknown(_))) => match self.look(key, mine).await {
+                    Ok(verdict) => {
+                        tracing::debug!(%session, ?verdict, "a batch was not acknowledged: {why}");
+                        verdict
+                    }
+                    Err(error) => {
+                        self.note(true);
+                        tracing::debug!(%session, "the journal of the cluster is not there: {error}");
+                        sleep(wait + jitter(session.as_str(), mine.batch, wait)).await;
+                        wait = (wait * 2).min(AGAIN_MOST);
+                        continue;
+                    }
+                },
+            };
+            match number {
+                Verdict::Kept(number) => {
+                    self.note(false);
+                    mine.last = number;
+                    mine.has_begun = true;
+                    return Ok(());
+                }
+                Verdict::Again(last) => mine.last = last,
+                Verdict::Fenced => return Err(NotRecorded::Fenced),
+                Verdict::Behind => return Err(NotRecorded::Behind),
+            }
+        }
+    }
+
+    async fn look(&self, key: &str, mine: &Mine) -> Result<Verdict, String> {
+        let last = self.store.last(Space::Journal, key).await?;
+        let head = last.as_ref().map(|Kept { number, bytes }| (*number, wire::head(bytes)));
+        match head {
+            None => Ok(verdict(mine, None)),
+            Some((number, Ok((head, _)))) => Ok(verdict(mine, Some((number, &head)))),
+            // Somebody else has written what is no batch: no one reads it, and it takes a number.
+            Some((number, Err(wire::Broken::Unreadable(_)))) if mine.has_begun => Ok(Verdict::Again(number)),
+            Some((_, Err(_))) => Ok(Verdict::Fenced),
+        }
+    }
+
+    async fn keep_all(&self, batch: Batch) -> Result<(), NotRecorded> {
+        let session = batch.session.clone();
+        let place = self.places().get(&session).copied().filter(|place| place.epoch == batch.epoch);
+        let Some(place) = place else { return Err(NotRecorded::Fenced) };
+        let key = key_of(session.as_str());
+        let mut mine = Mine {
+            writer: self.writer.clone(),
+            epoch: batch.epoch,
+            batch: place.batch,
+            part: 1,
+            last: place.last,
+            has_begun: place.batch > 0,
+        };
+        for message in wire::messages(&batch, &self.writer, place.batch, self.store.most()) {
+            self.keep(&session, &key, &mut mine, message).await?;
+            mine.part += 1;
+        }
+        if let Some(place) = self.places().get_mut(&session).filter(|place| place.epoch == batch.epoch) {
+            (place.last, place.batch) = (mine.last, place.batch + 1);
+        }
+        Ok(())
+    }
+}
+
+/// The record of this host's sessions.
+#[derive(Debug, Clone)]
+pub(crate) struct Recorded {
+    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) me: Me,
+}
+
+impl Recorded {
+    async fn remove_all(self, session: SessionId, epoch: u64) -> Result<(), NotRecorded> {
+        let Self { keeper, me } = self;
+        let (store, key) = (&keeper.store, key_of(session.as_str()));
+        let failed = NotRecorded::Refused;
+        let kept = store.last(Space::Sessions, &key).await.map_err(failed)?;
+        let Some((number, row)) = kept.and_then(|kept| Some((kept.number, SessionRow::parse(&kept.bytes)?)))
+        else {
+            return Err(NotRecorded::Fenced);
+        };
+        if (&row.host, &row.incarnation, row.epoch) != (&me.host, &me.incarnation, epoch) {
+            return Err(NotRecorded::Fenced);
+        }
+        match store.put(Space::Sessions, &key, number, ownership::removed(&row).to_bytes()).await {
+            Ok(_) => {}
+            Err(NotKept::Other) => return Err(NotRecorded::Fenced),
+            Err(error) => return Err(failed(error.to_string())),
+        }
+        keeper.end(&session);
+        store.purge(&key).await.map_err(failed)?;
+        forget(&**store, &me.host, &key).await;
+        Ok(())
+    }
+}
+
+/// Forgets that a host has a session. In vain, that is noticed when the host's sessions are looked for.
+pub(crate) async fn forget(store: &dyn Store, host: &str, key: &str) {
+    let index = SessionRow::index(host, key);
+    if let Ok(Some(kept)) = store.last(Space::Sessions, &index).await
+        && !kept.bytes.is_empty()
+    {
+        let _ = store.put(Space::Sessions, &index, kept.number, Bytes::new()).await;
+    }
+}
+
+impl Record for Recorded {
+    fn host(&self) -> &str {
+        &self.me.host
+    }
+
+    fn store(&self, batch: Batch) -> BoxFuture<'static, Result<(), NotRecorded>> {
+        let keeper = self.keeper.clone();
+        Box::pin(async move { keeper.keep_all(batch).await })
+    }
+
+    fn remove(&self, session: &SessionId, epoch: u64) -> BoxFuture<'static, Result<(), NotRecorded>> {
+        Box::pin(self.clone().remove_all(session.clone(), epoch))
+    }
+
+    fn trouble(&self) -> Option<String> {
+        if !self.keeper.may_act() {
+            return Some("this host has lost its lease".to_owned());
+        }
+        let silent = *self.keeper.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        silent.map(|_| "the cluster's store does not answer".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_kept_last_tells_what_became_of_a_message() {
+        let mine =
+            |last, has_begun| Mine { writer: "me".to_owned(), epoch: 5, batch: 2, part: 1, last, has_begun };
+        let head = |writer: &str, epoch, batch, part| wire::Head {
+            v: 1,
+            writer: writer.to_owned(),
+            epoch,
+            batch,
+            part,
+            parts: 1,
+            first: 1,
+            count: 1,
+            lines: 0,
+            marks: Vec::new(),
+            facts: None,
+            settled: false,
+        };
+        for (mine, last, expected) in [
+            // The answer was lost, the message was not.
+            (mine(7, true), Some((8, head("me", 5, 2, 1))), Verdict::Kept(8)),
+            // It was, too.
+            (mine(7, true), Some((7, head("me", 5, 1, 1))), Verdict::Again(7)),
+            (mine(7, false), Some((7, head("a", 4, 9, 1))), Verdict::Again(7)),
+            (mine(0, false), None, Verdict::Again(0)),
+            // Another has it.
+            (mine(7, true), Some((8, head("a", 6, 0, 1))), Verdict::Fenced),
+            (mine(7, true), Some((7, head("a", 6, 0, 1))), Verdict::Fenced),
+            // With the same epoch: rows were restored.
+            (mine(7, true), Some((8, head("a", 5, 0, 1))), Verdict::Fenced),
+            // The one before was quicker than the take-over.
+            (mine(7, false), Some((8, head("a", 4, 9, 1))), Verdict::Behind),
+            // A forged one from before takes a number and no more.
+            (mine(7, true), Some((8, head("a", 4, 9, 1))), Verdict::Again(8)),
+            // Two of one run, which cannot be; and a journal that was lost.
+            (mine(7, true), Some((9, head("me", 5, 3, 1))), Verdict::Fenced),
+            (mine(7, true), None, Verdict::Fenced),
+        ] {
+            let last = last.as_ref().map(|(number, head)| (*number, head));
+            assert_eq!(verdict(&mine, last), expected, "{mine:?} {last:?}");
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! One daemon's part in a cluster: it holds a lease, watches those of others, and has sessions.
+
+mod drain;
+mod elsewhere;
+mod letters;
+mod renew;
+mod take;
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    fmt, io,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use tokio::{
+    io::DuplexStream,
+    sync::{mpsc, watch},
+    task::JoinSet,
+};
+use trunkline_gateway::Who;
+use trunkline_process::BootInstant;
+use trunkline_protocol::SessionId;
+use trunkline_sessions::{Record, Sessions};
+
+use crate::{
+    fabric::{Address, Fabric},
+    keeper::{Keeper, Recorded},
+    lease::{Terms, Watch},
+    ownership::Me,
+    row::HostRow,
+    store::{Store, is_name},
+};
+
+/// How a host presents itself to the others.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Its name, which no other host has: letters, digits, `-` and `_`.
+    pub host: String,
+    /// What operators call it.
+    pub labels: BTreeMap<String, String>,
+    /// The storages that it has.
+    pub storage: Vec<String>,
+    /// How long its lease holds.
+    pub ttl: Duration,
+    /// The agents that it serves.
+    pub agents: Vec<String>,
+    /// Of its agents' configuration and policy.
+    pub digest: String,
+    /// The program's version.
+    pub version: String,
+}
+
+/// Why a host does not join.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JoinError {
+    /// The name, the labels or the time of the lease cannot be.
+    #[error("{0}")]
+    Options(String),
+    /// Another daemon has this name.
+    #[error("another daemon has joined as `{0}`, and renews its lease")]
+    Taken(String),
+    /// The cluster's server does not answer.
+    #[error("the cluster's server does not answer: {0}")]
+    Silent(String),
+}
+
+/// Takes a connection of another host, for who asks there.
+pub type Door = Box<dyn Fn(DuplexStream, Who) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// Hears until when this host may act; `None`: it may not.
+pub type OnLease = Box<dyn Fn(Option<BootInstant>) + Send + Sync>;
+
+/// One daemon's part in a cluster. Clones are the same.
+#[derive(Debug, Clone)]
+pub struct Node {
+    shared: Arc<Shared>,
+}
+
+/// What the tasks of a node share.
+struct Shared {
+    me: Me,
+    at: Address,
+    options: Options,
+    terms: Terms,
+    store: Arc<dyn Store>,
+    fabric: Arc<dyn Fabric>,
+    keeper: Arc<Keeper>,
+    lease: watch::Sender<Option<BootInstant>>,
+    /// What is known of the hosts, and counts up with each change.
+    view: Mutex<View>,
+    changed: watch::Sender<u64>,
+    /// The tunnels that end here, by the topic of their letters.
+    tunnels: Mutex<HashMap<String, mpsc::Sender<Bytes>>>,
+    sessions: OnceLock<Sessions>,
+    door: OnceLock<Door>,
+    /// Sessions that are being taken.
+    taking: Mutex<HashSet<SessionId>>,
+    is_draining: watch::Sender<bool>,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+/// What is known of the hosts.
+#[derive(Debug)]
+struct View {
+    hosts: BTreeMap<String, Seen>,
+    watch: Watch,
+}
+
+/// A host's row as it was last seen.
+#[derive(Debug, Clone)]
+struct Seen {
+    row: HostRow,
+    number: u64,
+    at: BootInstant,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node").field("at", &self.at).finish_non_exhaustive()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Node {
+    /// Joins a cluster: takes the lease of this name, and renews it from then on. `on_lease` hears each change.
+    ///
+    /// A daemon of this name that did not end in order is waited for until its lease has run out.
+    ///
+    /// # Errors
+    /// See [`JoinError`].
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn join(
+        store: Arc<dyn Store>,
+        fabric: Arc<dyn Fabric>,
+        options: Options,
+        on_lease: OnLease,
+    ) -> Result<Self, JoinError> {
+        check(&options).map_err(JoinError::Options)?;
+        let terms = Terms { ttl: options.ttl };
+        let incarnation = uuid::Uuid::new_v4().simple().to_string();
+        let at = Address { host: options.host.clone(), incarnation: incarnation.clone() };
+        let me = Me {
+            host: options.host.clone(),
+            incarnation,
+            storage: options.storage.clone(),
+            digest: options.digest.clone(),
+        };
+        let silent = |error: io::Error| JoinError::Silent(error.to_string());
+        let inbox = fabric.listen(&at).await.map_err(silent)?;
+        let (lease, held) = watch::channel(None);
+        let keeper = Keeper::new(store.clone(), at.incarnation.clone(), held);
+        let shared = Arc::new(Shared {
+            me,
+            at,
+            terms,
+            store,
+            fabric,
+            keeper,
+            lease,
+            view: Mutex::new(View { hosts: BTreeMap::new(), watch: Watch::new(terms) }),
+            changed: watch::Sender::default(),
+            tunnels: Mutex::default(),
+            sessions: OnceLock::new(),
+            door: OnceLock::new(),
+            taking: Mutex::default(),
+            is_draining: watch::Sender::default(),
+            tasks: Mutex::default(),
+            options,
+        });
+        let first = shared.clone().take_lease(&on_lease).await?;
+        let mut tasks = lock(&shared.tasks);
+        tasks.spawn(shared.clone().renew(first, on_lease));
+        tasks.spawn(shared.clone().watch());
+        tasks.spawn(shared.clone().letters(inbox));
+        drop(tasks);
+        Ok(Self { shared })
+    }
+
+    /// Where the sessions of this host are recorded.
+    #[must_use]
+    pub fn record(&self) -> Arc<dyn Record> {
+        Arc::new(Recorded { keeper: self.shared.keeper.clone(), me: self.shared.me.clone() })
+    }
+
+    /// Serves these sessions: those that this host had before are its own again when it resolves, and those of hosts that
+    /// are gone will be. `door` takes the connections of other hosts.
+    ///
+    /// # Errors
+    /// When the cluster's store does not answer.
+    pub async fn serve(&self, sessions: Sessions, door: Door) -> Result<(), String> {
+        // A node serves once.
+        let _ = self.shared.sessions.set(sessions);
+        let _ = self.shared.door.set(door);
+        self.shared.clone().take_own().await?;
+        let mut tasks = lock(&self.shared.tasks);
+        tasks.spawn(self.shared.clone().guard());
+        tasks.spawn(self.shared.clone().take_over());
+        Ok(())
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.shared.at.host
+    }
+
+    /// Leaves the cluster, once its sessions have ended or moved: the lease is given back, so that no one waits for it.
+    pub async fn leave(&self) {
+        let mut tasks = std::mem::take(&mut *lock(&self.shared.tasks));
+        tasks.shutdown().await;
+        self.shared.give_back().await;
+    }
+}
+
+/// Whether a host may present itself so.
+fn check(options: &Options) -> Result<(), String> {
+    let name = |name: &String, what: &str| match is_name(name) {
+        true => Ok(()),
+        false => {
+            Err(format!("{name:?} is no {what}: it has letters, digits, `-` and `_`, from 1 to 64 of them"))
+        }
+    };
+    name(&options.host, "name of a host")?;
+    options.storage.iter().try_for_each(|id| name(id, "id of a storage"))?;
+    for (label, value) in &options.labels {
+        name(label, "name of a label")?;
+        if value.len() > 256 || value.chars().any(char::is_control) {
+            return Err(format!("the label {label} has a value that is too long, or not printable"));
+        }
+    }
+    match options.ttl < Terms::LEAST {
+        true => Err(format!("a lease holds for {:?} at least", Terms::LEAST)),
+        false => Ok(()),
+    }
+}
+
+impl Shared {
+    fn sessions(&self) -> Option<&Sessions> {
+        self.sessions.get()
+    }
+
+    fn view(&self) -> MutexGuard<'_, View> {
+        lock(&self.view)
+    }
+
+    /// Whether this host may act.
+    fn may_act(&self) -> bool {
+        self.lease.borrow().is_some_and(|until| BootInstant::now() < until)
+    }
+
+    /// Whether this host serves a session.
+    fn serves(&self, id: &SessionId) -> bool {
+        self.keeper.has(id)
+    }
+
+    /// The hosts that are alive as far as this one knows, itself among them.
+    fn alive(&self) -> Vec<HostRow> {
+        let (view, now) = (self.view(), BootInstant::now());
+        let is_alive = |host: &str| host == self.at.host || !view.watch.is_gone(host, now);
+        view.hosts.values().filter(|seen| is_alive(&seen.row.host)).map(|seen| seen.row.clone()).collect()
+    }
+
+    fn is_gone(&self, host: &str) -> bool {
+        self.view().watch.is_gone(host, BootInstant::now())
+    }
+
+    /// Notes that something has changed among the hosts.
+    fn note_change(&self) {
+        self.changed.send_modify(|count| *count += 1);
+    }
+}

@@ -1,0 +1,113 @@
+//! A host that is to be empty: its sessions move to others, in order.
+
+use std::{collections::BTreeSet, io, sync::Arc, time::Duration};
+
+use tokio::time::{Instant, sleep};
+use trunkline_protocol::SessionId;
+
+use super::{Node, Shared, letters::Answer, take::fits};
+use crate::{
+    keeper::forget,
+    ownership,
+    placement::survivor,
+    store::{Space, key_of},
+};
+
+/// How often it is looked whether a session can move.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What became of a drain.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Drained {
+    /// How many sessions have moved.
+    pub moved: usize,
+    /// Those that stay: no other host has their storage and their configuration.
+    pub stay: Vec<String>,
+    /// Those in which something was still open at the deadline.
+    pub busy: Vec<String>,
+}
+
+impl Shared {
+    /// Takes no further sessions, and moves those that there are as soon as no turn is open in them, until the deadline.
+    pub(super) async fn drain(self: Arc<Self>, deadline: Duration) -> Drained {
+        self.is_draining.send_replace(true);
+        let until = Instant::now() + deadline;
+        let mut drained = Drained::default();
+        let mut stay = BTreeSet::new();
+        loop {
+            let Some(sessions) = self.sessions() else { return drained };
+            let left: Vec<_> =
+                sessions.owned().into_iter().filter(|owned| !stay.contains(owned.id.as_str())).collect();
+            for owned in left.iter().filter(|owned| !owned.is_busy) {
+                match self.hand_over(&owned.id).await {
+                    Ok(true) => drained.moved += 1,
+                    Ok(false) => drop(stay.insert(owned.id.as_str().to_owned())),
+                    Err(why) => tracing::debug!(session = %owned.id, "the session did not move: {why}"),
+                }
+            }
+            if left.is_empty() || Instant::now() >= until {
+                drained.stay = stay.into_iter().collect();
+                drained.busy = left
+                    .into_iter()
+                    .filter(|owned| owned.is_busy)
+                    .map(|owned| owned.id.as_str().to_owned())
+                    .collect();
+                return drained;
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Moves one session to another host. `false` where no other may have it.
+    async fn hand_over(&self, id: &SessionId) -> Result<bool, String> {
+        let Some(read) = self.read(id).await? else { return Ok(false) };
+        let alive = self.alive();
+        let others = alive.iter().filter(|host| host.host != self.at.host && fits(host, &read.row));
+        let Some(to) = survivor(id.as_str(), others.map(|host| &*host.host)) else { return Ok(false) };
+        let Some(sessions) = self.sessions() else { return Ok(false) };
+        sessions.hand_over(id).await.map_err(|error| error.to_string())?;
+        self.keeper.end(id);
+        let (key, row) = (key_of(id.as_str()), ownership::freed(&read.row));
+        let freed = self.store.put(Space::Sessions, &key, read.number, row.to_bytes()).await;
+        freed.map_err(|error| error.to_string())?;
+        forget(&*self.store, &self.at.host, &key).await;
+        match self.take_at(to, id, false).await {
+            Ok(Answer::Done) => {}
+            // Who looks for it has it taken over.
+            Ok(answer) => {
+                tracing::warn!(session = %id, host = to, ?answer, "the session is not taken over yet")
+            }
+            Err(error) => {
+                tracing::warn!(session = %id, host = to, "the session is not taken over yet: {error}")
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Node {
+    /// Empties this host: it takes no further sessions, and those it has move to others as soon as no turn is open in
+    /// them, until the deadline.
+    pub async fn drain(&self, deadline: Duration) -> Drained {
+        self.shared.clone().drain(deadline).await
+    }
+
+    /// Has another host emptied.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn drain_other(&self, host: &str, deadline: Duration) -> io::Result<()> {
+        match self.shared.drain_at(host, deadline).await? {
+            Answer::Done => Ok(()),
+            answer => Err(io::Error::other(format!("{answer:?}"))),
+        }
+    }
+
+    /// Takes a session over whose files are elsewhere: what its agent had there, it has no more.
+    ///
+    /// # Errors
+    /// Why it stays.
+    pub async fn relocate(&self, id: &SessionId) -> Result<(), String> {
+        self.shared.take(id, true).await.map_err(|error| error.to_string())
+    }
+}

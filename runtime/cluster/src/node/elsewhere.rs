@@ -1,0 +1,188 @@
+//! What a gateway asks: where a session is, and how to get there.
+
+use std::io;
+
+use futures_util::future::BoxFuture;
+use trunkline_gateway::{Elsewhere, HostPhase, HostState, Place, Stream, Who};
+use trunkline_process::BootInstant;
+use trunkline_protocol::SessionId;
+
+use super::{
+    Node, Shared,
+    letters::Answer,
+    take::{NotTaken, fits},
+};
+use crate::{
+    ownership::Kept,
+    placement::{Needs, candidates, survivor},
+    row::{SessionRow, State},
+};
+
+impl Shared {
+    /// Where a session is.
+    async fn locate(&self, id: &SessionId) -> Place {
+        if self.serves(id) {
+            return Place::Here;
+        }
+        let unavailable = |host: &str, why: String| Place::Unavailable { host: host.to_owned(), why };
+        let row = match self.read(id).await {
+            Ok(Some(read)) => read.row,
+            Ok(None) => return Place::Unknown,
+            Err(why) => {
+                return unavailable(&self.at.host, format!("the cluster's store does not answer: {why}"));
+            }
+        };
+        let is_ours = row.host == self.at.host;
+        match row.state {
+            State::Removed => return Place::Unknown,
+            State::Owned if !is_ours && !self.is_gone(&row.host) && self.knows(&row.host) => {
+                return Place::There(row.host);
+            }
+            State::Owned | State::Free => {}
+        }
+        self.bring(id, &row).await
+    }
+
+    fn knows(&self, host: &str) -> bool {
+        self.view().hosts.contains_key(host)
+    }
+
+    /// Has a session that is without a host taken over, by the host that all agree on.
+    async fn bring(&self, id: &SessionId, row: &SessionRow) -> Place {
+        let unavailable = |why: String| Place::Unavailable { host: row.host.clone(), why };
+        let alive = self.alive();
+        let fit = alive.iter().filter(|host| fits(host, row) || host.host == row.host);
+        // One that is back has it first: its files are there.
+        let names: Vec<_> = fit.map(|host| &*host.host).collect();
+        let back = names.contains(&&*row.host).then_some(&*row.host);
+        let Some(to) = back.or_else(|| survivor(&row.id, names)) else {
+            let storage = row.storage.as_deref().map(|storage| format!(" with the storage {storage}"));
+            return unavailable(format!(
+                "no host{} that has the same configuration is up; start {}, or move the session by --relocate",
+                storage.unwrap_or_default(),
+                row.host,
+            ));
+        };
+        if to == self.at.host {
+            return match self.take(id, false).await {
+                Ok(()) | Err(NotTaken::Kept(Kept::Own)) => Place::Here,
+                Err(NotTaken::Unknown | NotTaken::Kept(Kept::Removed)) => Place::Unknown,
+                Err(NotTaken::Kept(Kept::Alive(host))) if self.knows(&host) => Place::There(host),
+                Err(NotTaken::Kept(Kept::Alive(_))) => {
+                    unavailable("its host is gone, and is waited for until its lease has ended".to_owned())
+                }
+                Err(why) => unavailable(why.to_string()),
+            };
+        }
+        match self.take_at(to, id, false).await {
+            Ok(Answer::Done) => Place::There(to.to_owned()),
+            Ok(Answer::Not(why)) => unavailable(why),
+            Ok(Answer::Exists) => unavailable("its host is not certain".to_owned()),
+            Err(why) => unavailable(format!("{to} does not answer: {why}")),
+        }
+    }
+
+    /// Finds a host for a new session.
+    async fn find_host(&self, id: &SessionId, agent: Option<&str>) -> Result<Place, String> {
+        let needs = Needs { agent: agent.map(str::to_owned), ..Needs::default() };
+        let alive = self.alive();
+        let mut why = match agent {
+            Some(agent) => format!("no host that is up serves the agent {agent}"),
+            None => "no host takes further sessions".to_owned(),
+        };
+        for host in candidates(id.as_str(), &needs, &alive) {
+            let answer = match host.host == self.at.host {
+                true => match self.take_new(id, agent).await {
+                    Ok(true) => return Ok(Place::Here),
+                    Ok(false) => Answer::Exists,
+                    Err(why) => Answer::Not(why),
+                },
+                false => match self.place_at(&host.host, id, agent).await {
+                    Ok(answer) => answer,
+                    Err(error) => Answer::Not(format!("{} does not answer: {error}", host.host)),
+                },
+            };
+            match answer {
+                Answer::Done => return Ok(Place::There(host.host.clone())),
+                // Its host says that it exists.
+                Answer::Exists => {
+                    return match self.locate(id).await {
+                        Place::Unknown => Err("the id was used before".to_owned()),
+                        place => Ok(place),
+                    };
+                }
+                Answer::Not(because) => why = because,
+            }
+        }
+        Err(why)
+    }
+
+    fn states(&self) -> Vec<HostState> {
+        let (view, now) = (self.view(), BootInstant::now());
+        let state = |host: &String| {
+            let seen = view.hosts.get(host)?;
+            let row = &seen.row;
+            let is_this = *host == self.at.host;
+            let state = match () {
+                () if !is_this && view.watch.is_gone(host, now) => HostPhase::Lost,
+                () if row.is_draining => HostPhase::Draining,
+                () => HostPhase::Up,
+            };
+            Some(HostState {
+                id: host.clone(),
+                is_this,
+                state,
+                load: None,
+                sessions: row.sessions,
+                labels: row.labels.clone(),
+                agents: row.agents.clone(),
+                storage: row.storage.clone(),
+                version: Some(row.version.clone()),
+                heard_ms: Some(
+                    u64::try_from(now.saturating_duration_since(seen.at).as_millis()).unwrap_or(u64::MAX),
+                ),
+            })
+        };
+        view.hosts.keys().filter_map(state).collect()
+    }
+}
+
+impl Elsewhere for Node {
+    fn locate<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Place> {
+        Box::pin(self.shared.locate(id))
+    }
+
+    fn place<'a>(
+        &'a self,
+        id: &'a SessionId,
+        agent: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Place, String>> {
+        Box::pin(self.shared.find_host(id, agent))
+    }
+
+    fn connect<'a>(&'a self, host: &'a str, who: Who) -> BoxFuture<'a, io::Result<Box<dyn Stream>>> {
+        Box::pin(async move {
+            let stream = self.shared.connect(host, who).await?;
+            Ok(Box::new(stream) as Box<dyn Stream>)
+        })
+    }
+
+    fn hosts(&self) -> Vec<HostState> {
+        self.shared.states()
+    }
+
+    fn moved(&self, id: &SessionId, host: &str) -> BoxFuture<'static, ()> {
+        let _ = id;
+        let (shared, host) = (self.shared.clone(), host.to_owned());
+        Box::pin(async move {
+            let run =
+                |shared: &Shared| shared.view().hosts.get(&host).map(|seen| seen.row.incarnation.clone());
+            let before = run(&shared);
+            let mut changed = shared.changed.subscribe();
+            // Where it moves in order, its host ends the connection.
+            while run(&shared) == before && !shared.is_gone(&host) {
+                Shared::change(&mut changed).await;
+            }
+        })
+    }
+}

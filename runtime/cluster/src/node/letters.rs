@@ -1,0 +1,236 @@
+//! What other hosts send: connections, and what is asked of this one.
+
+use std::{io, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use tokio::{io::DuplexStream, sync::mpsc};
+use trunkline_gateway::Who;
+use trunkline_protocol::SessionId;
+
+use super::{Shared, lock};
+use crate::{
+    fabric::{Address, Letter},
+    tunnel::{self, LETTERS, Way},
+};
+
+/// The topics.
+const OPEN: &str = "open";
+const PLACE: &str = "place";
+const TAKE: &str = "take";
+const DRAIN: &str = "drain";
+
+/// What the topics of tunnels begin with.
+const TUNNEL: &str = "t.";
+
+/// How long an answer is waited for: of a connection, of a placement, of a take-over.
+const CONNECTS: Duration = Duration::from_secs(3);
+const PLACES: Duration = Duration::from_millis(300);
+const TAKES: Duration = Duration::from_secs(10);
+
+/// How many tunnels end at a host.
+const TUNNELS: usize = 16 * 1024;
+
+/// Opens a tunnel.
+#[derive(Debug, Serialize, Deserialize)]
+struct Open {
+    id: String,
+    from: Address,
+    who: Who,
+}
+
+/// Asks a host to have a session: a new one, or one that has no host.
+#[derive(Debug, Serialize, Deserialize)]
+struct Have {
+    id: String,
+    #[serde(default)]
+    agent: Option<String>,
+    #[serde(default)]
+    relocates: bool,
+}
+
+/// Asks a host to drain.
+#[derive(Debug, Serialize, Deserialize)]
+struct Drain {
+    deadline_ms: u64,
+}
+
+/// What is answered to each.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Answer {
+    /// It is done.
+    Done,
+    /// The id is taken.
+    Exists,
+    /// It is not done.
+    Not(String),
+}
+
+impl Answer {
+    fn to_bytes(&self) -> Bytes {
+        Bytes::from(serde_json::to_vec(self).unwrap_or_default())
+    }
+}
+
+impl Shared {
+    /// Takes what comes, for as long as the node lives.
+    pub(super) async fn letters(self: Arc<Self>, mut inbox: mpsc::Receiver<Letter>) {
+        while let Some(letter) = inbox.recv().await {
+            if letter.topic.starts_with(TUNNEL) {
+                self.carry(&letter.topic, letter.payload);
+                continue;
+            }
+            let Some(reply) = letter.reply else { continue };
+            let (this, topic, payload) = (self.clone(), letter.topic, letter.payload);
+            tokio::spawn(async move {
+                let answer = match this.asked(&topic, &payload).await {
+                    Ok(answer) => answer,
+                    Err(why) => {
+                        tracing::warn!(topic, "another host asked what cannot be read: {why}");
+                        Answer::Not(format!("this cannot be read: {why}"))
+                    }
+                };
+                reply.send(answer.to_bytes());
+            });
+        }
+    }
+
+    fn carry(&self, topic: &str, payload: Bytes) {
+        let mut tunnels = lock(&self.tunnels);
+        // What comes for one that has ended is late. One that is behind loses a letter, which it notices.
+        if let Some(letters) = tunnels.get(topic)
+            && letters.try_send(payload).is_err()
+        {
+            tunnels.remove(topic);
+        }
+    }
+
+    async fn asked(self: &Arc<Self>, topic: &str, payload: &[u8]) -> Result<Answer, serde_json::Error> {
+        Ok(match topic {
+            OPEN => self.opened(serde_json::from_slice(payload)?),
+            PLACE => self.placed(serde_json::from_slice(payload)?).await,
+            TAKE => self.taken(serde_json::from_slice(payload)?).await,
+            DRAIN => {
+                let Drain { deadline_ms } = serde_json::from_slice(payload)?;
+                let this = self.clone();
+                tokio::spawn(async move { this.drain(Duration::from_millis(deadline_ms)).await });
+                Answer::Done
+            }
+            _ => Answer::Not("this version does not know what is asked".to_owned()),
+        })
+    }
+
+    fn opened(self: &Arc<Self>, open: Open) -> Answer {
+        let Some(door) = self.door.get() else { return Answer::Not("this host is not up yet".to_owned()) };
+        let Some(letters) = self.tunnel(&open.id, 'a') else {
+            return Answer::Not("too many connections of other hosts are open".to_owned());
+        };
+        let way = Way { fabric: self.fabric.clone(), to: open.from, topic: topic(&open.id, 'o') };
+        tokio::spawn(door(tunnel::open(way, letters), open.who));
+        Answer::Done
+    }
+
+    /// Where the letters of a tunnel come in.
+    fn tunnel(&self, id: &str, side: char) -> Option<mpsc::Receiver<Bytes>> {
+        let (letters, inbox) = mpsc::channel(LETTERS);
+        let mut tunnels = lock(&self.tunnels);
+        // Those that have ended are forgotten, now and then.
+        if tunnels.len().is_multiple_of(64) || tunnels.len() >= TUNNELS {
+            tunnels.retain(|_, letters| !letters.is_closed());
+        }
+        if tunnels.len() >= TUNNELS {
+            return None;
+        }
+        tunnels.insert(topic(id, side), letters);
+        Some(inbox)
+    }
+
+    async fn placed(&self, have: Have) -> Answer {
+        let Ok(id) = SessionId::new(&have.id) else {
+            return Answer::Not("no session has this id".to_owned());
+        };
+        if *self.is_draining.borrow() {
+            return Answer::Not("this host takes no further sessions".to_owned());
+        }
+        match self.take_new(&id, have.agent.as_deref()).await {
+            Ok(true) => Answer::Done,
+            Ok(false) => Answer::Exists,
+            Err(why) => Answer::Not(why),
+        }
+    }
+
+    async fn taken(&self, have: Have) -> Answer {
+        let Ok(id) = SessionId::new(&have.id) else {
+            return Answer::Not("no session has this id".to_owned());
+        };
+        match self.take(&id, have.relocates).await {
+            Ok(()) | Err(super::take::NotTaken::Kept(crate::ownership::Kept::Own)) => Answer::Done,
+            Err(why) => Answer::Not(why.to_string()),
+        }
+    }
+
+    /// Where a host is now.
+    fn address(&self, host: &str) -> io::Result<Address> {
+        let seen = self.view().hosts.get(host).map(|seen| seen.row.incarnation.clone());
+        let incarnation = seen.ok_or_else(|| {
+            io::Error::new(io::ErrorKind::NotFound, format!("no host {host} is in the cluster"))
+        })?;
+        Ok(Address { host: host.to_owned(), incarnation })
+    }
+
+    async fn ask(
+        &self,
+        host: &str,
+        topic: &str,
+        what: &impl Serialize,
+        within: Duration,
+    ) -> io::Result<Answer> {
+        let to = self.address(host)?;
+        let payload = Bytes::from(serde_json::to_vec(what)?);
+        let answer = self.fabric.request(&to, topic, payload, within).await?;
+        Ok(serde_json::from_slice(&answer)?)
+    }
+
+    /// A connection to the gateway of another host.
+    pub(super) async fn connect(&self, host: &str, who: Who) -> io::Result<DuplexStream> {
+        let id = uuid::Uuid::new_v4().simple().to_string();
+        let full = || io::Error::other("too many connections to other hosts are open");
+        let letters = self.tunnel(&id, 'o').ok_or_else(full)?;
+        let to = self.address(host)?;
+        let way = Way { fabric: self.fabric.clone(), to, topic: topic(&id, 'a') };
+        let open = Open { id, from: self.at.clone(), who };
+        match self.ask(host, OPEN, &open, CONNECTS).await? {
+            Answer::Done => Ok(tunnel::open(way, letters)),
+            Answer::Not(why) => Err(io::Error::other(why)),
+            Answer::Exists => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// Asks a host to have a new session.
+    pub(super) async fn place_at(
+        &self,
+        host: &str,
+        id: &SessionId,
+        agent: Option<&str>,
+    ) -> io::Result<Answer> {
+        let have = Have { id: id.as_str().to_owned(), agent: agent.map(str::to_owned), relocates: false };
+        self.ask(host, PLACE, &have, PLACES).await
+    }
+
+    /// Asks a host to take over a session.
+    pub(super) async fn take_at(&self, host: &str, id: &SessionId, relocates: bool) -> io::Result<Answer> {
+        let have = Have { id: id.as_str().to_owned(), agent: None, relocates };
+        self.ask(host, TAKE, &have, TAKES).await
+    }
+
+    /// Asks a host to drain.
+    pub(super) async fn drain_at(&self, host: &str, deadline: Duration) -> io::Result<Answer> {
+        let deadline_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
+        self.ask(host, DRAIN, &Drain { deadline_ms }, CONNECTS).await
+    }
+}
+
+fn topic(id: &str, side: char) -> String {
+    format!("{TUNNEL}{id}.{side}")
+}

@@ -1,0 +1,243 @@
+//! The lease: taken, renewed, lost, given back; and those of others, watched.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::{
+    sync::watch,
+    time::{Duration, sleep, timeout},
+};
+use trunkline_process::BootInstant;
+
+use super::{JoinError, OnLease, Seen, Shared};
+use crate::{
+    lease::{Held, Terms},
+    placement::jitter,
+    row::HostRow,
+    store::{NotKept, Space},
+};
+
+/// How long after a renewal that was not acknowledged the next is tried.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// How often it is looked who is gone, at least.
+pub(super) const LOOK: Duration = Duration::from_millis(200);
+
+/// A lease that was taken.
+#[derive(Debug)]
+pub(super) struct First {
+    held: Held,
+    number: u64,
+    beat: u64,
+}
+
+fn parse(bytes: &Bytes) -> Option<HostRow> {
+    serde_json::from_slice(bytes).ok()
+}
+
+impl Shared {
+    /// What this host says of itself.
+    fn row(&self, beat: u64) -> Bytes {
+        let owned = self.sessions().map(|sessions| sessions.owned()).unwrap_or_default();
+        let row = HostRow {
+            host: self.at.host.clone(),
+            incarnation: self.at.incarnation.clone(),
+            beat,
+            ttl_ms: u64::try_from(self.terms.ttl.as_millis()).unwrap_or(u64::MAX),
+            version: self.options.version.clone(),
+            labels: self.options.labels.clone(),
+            storage: self.options.storage.clone(),
+            agents: self.options.agents.clone(),
+            digest: self.options.digest.clone(),
+            sessions: owned.len() as u64,
+            busy: owned.iter().filter(|owned| owned.is_busy).count() as u64,
+            is_draining: *self.is_draining.borrow(),
+        };
+        Bytes::from(serde_json::to_vec(&row).unwrap_or_default())
+    }
+
+    /// Takes the lease of this host's name. One that another run holds is waited for.
+    pub(super) async fn take_lease(self: Arc<Self>, on_lease: &OnLease) -> Result<First, JoinError> {
+        let mut held = Held::new(self.terms);
+        let mut before: Option<(u64, BootInstant)> = None;
+        loop {
+            let last = self.store.last(Space::Hosts, &self.at.host).await.map_err(JoinError::Silent)?;
+            let number = last.as_ref().map_or(0, |kept| kept.number);
+            let row = last.as_ref().and_then(|kept| parse(&kept.bytes));
+            if let Some(row) = row.filter(|row| row.incarnation != self.at.incarnation) {
+                let within = Terms { ttl: row.ttl() }.gone_after();
+                match before {
+                    Some((seen, since))
+                        if seen == number
+                            && BootInstant::now().saturating_duration_since(since) >= within => {}
+                    Some((seen, _)) if seen == number => {
+                        sleep(LOOK).await;
+                        continue;
+                    }
+                    Some(_) => return Err(JoinError::Taken(self.at.host.clone())),
+                    None => {
+                        tracing::info!("the lease of an earlier run has not ended; waiting for {within:?}");
+                        before = Some((number, BootInstant::now()));
+                        continue;
+                    }
+                }
+            }
+            let sent = BootInstant::now();
+            match self.store.put(Space::Hosts, &self.at.host, number, self.row(1)).await {
+                Ok(number) => {
+                    held.renewed(sent);
+                    self.lease.send_replace(held.until());
+                    on_lease(held.until());
+                    return Ok(First { held, number, beat: 1 });
+                }
+                // Looked at again: it may be this one's own.
+                Err(NotKept::Other | NotKept::Unknown(_)) => {}
+                Err(NotKept::Refused(why)) => return Err(JoinError::Options(why)),
+            }
+        }
+    }
+
+    /// Renews the lease for as long as the node lives.
+    pub(super) async fn renew(self: Arc<Self>, first: First, on_lease: OnLease) {
+        let First { mut held, mut number, mut beat } = first;
+        let mut draining = self.is_draining.subscribe();
+        loop {
+            tokio::select! {
+                () = sleep(self.terms.every()) => {}
+                // The others learn of it at once.
+                Ok(()) = draining.changed() => {}
+            }
+            beat += 1;
+            loop {
+                let sent = BootInstant::now();
+                let put = self.store.put(Space::Hosts, &self.at.host, number, self.row(beat));
+                match timeout(self.terms.every(), put).await {
+                    Ok(Ok(kept)) => {
+                        number = kept;
+                        held.renewed(sent);
+                        self.lease.send_replace(held.until());
+                        on_lease(held.until());
+                        break;
+                    }
+                    Ok(Err(NotKept::Refused(why))) => tracing::warn!("the lease was not renewed: {why}"),
+                    Err(_) | Ok(Err(NotKept::Unknown(_))) => {}
+                    Ok(Err(NotKept::Other)) => match self.store.last(Space::Hosts, &self.at.host).await {
+                        Ok(last) => {
+                            let row = last.as_ref().and_then(|kept| parse(&kept.bytes));
+                            let is_other =
+                                row.as_ref().is_some_and(|row| row.incarnation != self.at.incarnation);
+                            if is_other && !held.is_good(BootInstant::now()) {
+                                tracing::warn!(
+                                    "another daemon has taken the name {}; this one serves no more",
+                                    self.at.host
+                                );
+                                self.lease.send_replace(None);
+                                on_lease(None);
+                                return;
+                            }
+                            if is_other {
+                                // No one who goes by the rules has written that: it ends with the lease.
+                                tracing::warn!("somebody has overwritten the lease of {}", self.at.host);
+                            } else {
+                                number = last.map_or(0, |kept| kept.number);
+                                continue;
+                            }
+                        }
+                        Err(why) => tracing::debug!("the lease was not read: {why}"),
+                    },
+                }
+                sleep(AGAIN + jitter(&self.at.host, beat, AGAIN)).await;
+            }
+        }
+    }
+
+    /// Watches the leases of all hosts.
+    pub(super) async fn watch(self: Arc<Self>) {
+        loop {
+            match self.store.watch(Space::Hosts).await {
+                Ok(mut changes) => {
+                    while let Some(change) = changes.recv().await {
+                        self.saw(&change.key, change.kept.number, &change.kept.bytes);
+                    }
+                }
+                Err(why) => tracing::debug!("the leases are not watched: {why}"),
+            }
+            sleep(AGAIN + jitter(&self.at.host, 0, AGAIN)).await;
+        }
+    }
+
+    fn saw(&self, host: &str, number: u64, bytes: &Bytes) {
+        let now = BootInstant::now();
+        let mut view = self.view();
+        match parse(bytes).filter(|row| row.host == host) {
+            Some(row) => {
+                if row.incarnation == self.at.incarnation {
+                    view.watch.heard_own(now);
+                }
+                view.watch.saw(host, number, Terms { ttl: row.ttl() }, now);
+                view.hosts.insert(host.to_owned(), Seen { row, number, at: now });
+            }
+            None => {
+                view.watch.saw_none(host, now);
+                view.hosts.remove(host);
+            }
+        }
+        drop(view);
+        self.note_change();
+    }
+
+    /// Lets all sessions go when the lease runs out, and takes them again when it is held again.
+    pub(super) async fn guard(self: Arc<Self>) {
+        let mut lease = self.lease.subscribe();
+        loop {
+            let until = *lease.borrow_and_update();
+            let Some(until) = until else { break };
+            let left = until.saturating_duration_since(BootInstant::now());
+            if left.is_zero() {
+                self.lose();
+                // Until it is held again, or no one renews it any more.
+                if lease.wait_for(|held| held.is_none_or(|held| held > until)).await.is_err() {
+                    return;
+                }
+                if let Err(why) = self.clone().take_own().await {
+                    tracing::warn!("the sessions of this host are not its own again: {why}");
+                }
+                continue;
+            }
+            tokio::select! {
+                () = sleep(left) => {}
+                changed = lease.changed() => if changed.is_err() { return },
+            }
+        }
+        self.lose();
+    }
+
+    /// Serves nothing any more.
+    fn lose(&self) {
+        let Some(sessions) = self.sessions() else { return };
+        let owned = sessions.owned();
+        tracing::warn!(
+            sessions = owned.len(),
+            "the lease has run out: this host serves its sessions no more"
+        );
+        for owned in owned {
+            self.keeper.end(&owned.id);
+            sessions.release(&owned.id);
+        }
+    }
+
+    /// Gives the lease back.
+    pub(super) async fn give_back(&self) {
+        let Ok(Some(kept)) = self.store.last(Space::Hosts, &self.at.host).await else { return };
+        if parse(&kept.bytes).is_some_and(|row| row.incarnation == self.at.incarnation) {
+            // In vain, it runs out.
+            let _ = self.store.put(Space::Hosts, &self.at.host, kept.number, Bytes::new()).await;
+        }
+    }
+
+    /// Resolves when something has changed among the hosts, or some time has passed.
+    pub(super) async fn change(changed: &mut watch::Receiver<u64>) {
+        // Gone is changed.
+        let _ = timeout(LOOK, changed.changed()).await;
+    }
+}

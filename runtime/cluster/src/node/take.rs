@@ -1,0 +1,273 @@
+//! Sessions come to this host: new ones, its own of before, and those of hosts that are gone.
+
+use std::sync::Arc;
+
+use futures_util::{StreamExt, stream};
+use trunkline_process::BootInstant;
+use trunkline_protocol::SessionId;
+use trunkline_sessions::{AdoptError, NotRecorded};
+
+use super::{Shared, lock};
+use crate::{
+    keeper::forget,
+    ownership::{self, Kept, Known},
+    placement::survivor,
+    row::{HostRow, SessionRow, State},
+    store::{NotKept, Space, key_of},
+    wire,
+};
+
+/// How many sessions are taken at the same time.
+const AT_ONCE: usize = 8;
+
+/// How often it is tried, where somebody else writes at the same time.
+const TRIES: usize = 5;
+
+/// Why a session did not come to this host.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotTaken {
+    #[error("there is no session of this id")]
+    Unknown,
+    #[error("{0:?}")]
+    Kept(Kept),
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// A row as it was read.
+pub(super) struct Read {
+    pub(super) row: SessionRow,
+    pub(super) number: u64,
+}
+
+impl Shared {
+    /// The row of a session.
+    pub(super) async fn read(&self, id: &SessionId) -> Result<Option<Read>, String> {
+        let kept = self.store.last(Space::Sessions, &key_of(id.as_str())).await?;
+        Ok(kept
+            .and_then(|kept| Some(Read { row: SessionRow::parse(&kept.bytes)?, number: kept.number }))
+            .filter(|read| read.row.id == id.as_str()))
+    }
+
+    /// Takes a new id. `false` where it is taken.
+    pub(super) async fn take_new(&self, id: &SessionId, agent: Option<&str>) -> Result<bool, String> {
+        let Some(sessions) = self.sessions() else { return Err("this host is not up yet".to_owned()) };
+        if !self.may_act() {
+            return Err("this host has lost its lease".to_owned());
+        }
+        let key = key_of(id.as_str());
+        let row = ownership::opened(&self.me, id.as_str(), agent, self.me.storage.first().cloned());
+        // First the row under which it is found when this host ends, so that none is owned and not found.
+        self.note_own(&key).await;
+        match self.store.put(Space::Sessions, &key, 0, row.to_bytes()).await {
+            Ok(_) => {}
+            Err(NotKept::Other) => return Ok(false),
+            Err(NotKept::Unknown(why)) => {
+                let own = self.read(id).await?.filter(|read| read.row == row);
+                if own.is_none() {
+                    return Err(why);
+                }
+            }
+            Err(NotKept::Refused(why)) => return Err(why),
+        }
+        self.keeper.begin(id, row.epoch, 0);
+        sessions.own(id, row.epoch).await;
+        Ok(true)
+    }
+
+    /// Notes that this host has a session. In vain, it is found on demand.
+    async fn note_own(&self, key: &str) {
+        let index = SessionRow::index(&self.at.host, key);
+        let last = match self.store.put(Space::Sessions, &index, 0, "1".into()).await {
+            Ok(_) => return,
+            Err(_) => self.store.last(Space::Sessions, &index).await.ok().flatten(),
+        };
+        if let Some(last) = last.filter(|last| last.bytes.is_empty()) {
+            let _ = self.store.put(Space::Sessions, &index, last.number, "1".into()).await;
+        }
+    }
+
+    /// Takes over a session, unless another task of this host does so.
+    pub(super) async fn take(&self, id: &SessionId, relocates: bool) -> Result<(), NotTaken> {
+        if !lock(&self.taking).insert(id.clone()) {
+            return Err(NotTaken::Failed("the session is being taken over".to_owned()));
+        }
+        let taken = self.take_once(id, relocates).await;
+        lock(&self.taking).remove(id);
+        if let Err(NotTaken::Failed(why)) = &taken {
+            tracing::debug!(session = %id, "the session was not taken over: {why}");
+        }
+        taken
+    }
+
+    async fn take_once(&self, id: &SessionId, relocates: bool) -> Result<(), NotTaken> {
+        let sessions =
+            self.sessions().ok_or_else(|| NotTaken::Failed("this host is not up yet".to_owned()))?;
+        let key = key_of(id.as_str());
+        let failed = NotTaken::Failed;
+        for _ in 0..TRIES {
+            if !self.may_act() {
+                return Err(failed("this host has lost its lease".to_owned()));
+            }
+            let Some(read) = self.read(id).await.map_err(failed)? else { return Err(NotTaken::Unknown) };
+            let last = self.store.last(Space::Journal, &key).await.map_err(failed)?;
+            let last_epoch = last.and_then(|kept| Some(wire::head(&kept.bytes).ok()?.0.epoch)).unwrap_or(0);
+            let known = Known { last_epoch, relocates, serves: self.serves(id) };
+            let row = ownership::taken(&read.row, &self.me, known, |host| self.is_gone(host))
+                .map_err(NotTaken::Kept)?;
+            self.note_own(&key).await;
+            match self.store.put(Space::Sessions, &key, read.number, row.to_bytes()).await {
+                Ok(_) => {}
+                // Looked at again: it may be this one's own.
+                Err(NotKept::Other | NotKept::Unknown(_)) => continue,
+                Err(NotKept::Refused(why)) => return Err(failed(why)),
+            }
+            if read.row.host != self.at.host {
+                forget(&*self.store, &read.row.host, &key).await;
+            }
+            let last = self.copy(id, &key).await.map_err(failed)?;
+            self.keeper.begin(id, row.epoch, last);
+            match sessions.adopt(id, row.epoch).await {
+                Ok(()) => {
+                    tracing::info!(session = %id, epoch = row.epoch, from = %read.row.host, "a session was taken over");
+                    return Ok(());
+                }
+                Err(AdoptError::NotRecorded(NotRecorded::Behind) | AdoptError::Epoch(_)) => {
+                    self.keeper.end(id)
+                }
+                // It was opened, and its host ended before anything of it was stored: it is as if it never was.
+                Err(AdoptError::Unknown) if last == 0 => {
+                    self.keeper.end(id);
+                    return self.never_was(id, &key).await;
+                }
+                Err(error) => {
+                    self.keeper.end(id);
+                    return Err(failed(error.to_string()));
+                }
+            }
+        }
+        Err(failed("others write at the same time".to_owned()))
+    }
+
+    /// Copies what the record has of a session, and gives the number of its last message.
+    async fn copy(&self, id: &SessionId, key: &str) -> Result<u64, String> {
+        let Some(sessions) = self.sessions() else { return Ok(0) };
+        let mut reader = wire::Reader::new(id.clone());
+        let mut last = 0;
+        loop {
+            let slice = self.store.read(key, last).await?;
+            let Some(end) = slice.last().map(|kept| kept.number) else { return Ok(last) };
+            let mut batches = Vec::new();
+            for kept in slice {
+                match reader.take(&kept.bytes) {
+                    Ok(batch) => batches.extend(batch),
+                    Err(wire::Broken::Unreadable(why)) => {
+                        tracing::warn!(session = %id, number = kept.number, "a message is skipped: {why}");
+                    }
+                    Err(error) => return Err(error.to_string()),
+                }
+            }
+            let copied = sessions.copied_to(id);
+            batches.retain(|batch| batch.last() >= copied);
+            sessions.copy(id, batches).await.map_err(|error| error.to_string())?;
+            last = end;
+        }
+    }
+
+    /// Gives the id of a session back that never was opened.
+    async fn never_was(&self, id: &SessionId, key: &str) -> Result<(), NotTaken> {
+        if let Some(read) = self.read(id).await.map_err(NotTaken::Failed)? {
+            // In vain, the next one who looks for it does so.
+            let _ = self.store.put(Space::Sessions, key, read.number, bytes::Bytes::new()).await;
+        }
+        forget(&*self.store, &self.at.host, key).await;
+        Err(NotTaken::Unknown)
+    }
+
+    /// The rows of the sessions that a host has, or had when it ended.
+    async fn rows_of(&self, host: &str) -> Result<Vec<SessionRow>, String> {
+        let prefix = SessionRow::index(host, "");
+        let found = self.store.list(Space::Sessions, &prefix).await?;
+        let rows = stream::iter(found).map(|change| {
+            let key = change.key[prefix.len()..].to_owned();
+            async move {
+                let kept = self.store.last(Space::Sessions, &key).await.ok().flatten();
+                let row = kept.and_then(|kept| SessionRow::parse(&kept.bytes));
+                if row.as_ref().is_none_or(|row| row.host != host || row.state == State::Removed) {
+                    // It has gone on to another, or was removed.
+                    forget(&*self.store, host, &key).await;
+                    return None;
+                }
+                row
+            }
+        });
+        Ok(rows.buffer_unordered(AT_ONCE).filter_map(std::future::ready).collect().await)
+    }
+
+    async fn take_rows(&self, rows: Vec<SessionRow>) {
+        let taken = stream::iter(rows).map(|row| async move {
+            let Ok(id) = SessionId::new(&row.id) else { return };
+            match self.take(&id, false).await {
+                Ok(()) | Err(NotTaken::Kept(Kept::Own) | NotTaken::Unknown) => {}
+                Err(why) => tracing::warn!(session = %id, "the session stays without a host: {why}"),
+            }
+        });
+        taken.buffer_unordered(AT_ONCE).collect().await
+    }
+
+    /// Takes the sessions that an earlier run of this host had, or this one before it lost its lease.
+    pub(super) async fn take_own(self: Arc<Self>) -> Result<(), String> {
+        let rows = self.rows_of(&self.at.host).await?;
+        self.take_rows(rows).await;
+        Ok(())
+    }
+
+    /// Takes those of hosts that are gone, for as long as the node lives.
+    pub(super) async fn take_over(self: Arc<Self>) {
+        let mut changed = self.changed.subscribe();
+        loop {
+            Self::change(&mut changed).await;
+            if !self.may_act() || *self.is_draining.borrow() {
+                continue;
+            }
+            for host in self.gone() {
+                if let Err(why) = self.take_from(&host).await {
+                    tracing::debug!(%host, "the sessions of a host that is gone were not looked for: {why}");
+                }
+            }
+        }
+    }
+
+    /// The hosts that are gone and have a row.
+    fn gone(&self) -> Vec<String> {
+        let (view, now) = (self.view(), BootInstant::now());
+        view.hosts.keys().filter(|host| view.watch.is_gone(host, now)).cloned().collect()
+    }
+
+    async fn take_from(&self, host: &str) -> Result<(), String> {
+        let rows = self.rows_of(host).await?;
+        let alive = self.alive();
+        let is_left = rows.is_empty();
+        let mine = rows.into_iter().filter(|row| {
+            let fit = alive.iter().filter(|host| fits(host, row)).map(|host| &*host.host);
+            survivor(&row.id, fit) == Some(&*self.at.host)
+        });
+        self.take_rows(mine.collect()).await;
+        let first = survivor(host, alive.iter().map(|row| &*row.host));
+        if is_left && first == Some(&*self.at.host) {
+            // Nothing is left of it.
+            let seen = self.view().hosts.get(host).map(|seen| seen.number);
+            if let Some(number) = seen {
+                let _ = self.store.put(Space::Hosts, host, number, bytes::Bytes::new()).await;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a host could take over a session.
+pub(super) fn fits(host: &HostRow, row: &SessionRow) -> bool {
+    !host.is_draining
+        && host.digest == row.digest
+        && row.storage.as_ref().is_none_or(|storage| host.storage.contains(storage))
+}

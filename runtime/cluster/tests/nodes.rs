@@ -1,0 +1,215 @@
+//! Hosts of one process that share a store and a network: what they do when one of them is cut off, drains or comes back.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+#[path = "nodes/machine.rs"]
+mod machine;
+
+use trunkline_cluster::memory::Memory;
+use trunkline_gateway::{Elsewhere, HostPhase, Place};
+use trunkline_protocol::SessionId;
+
+use self::machine::{Machine, TTL, until};
+
+fn id(text: &str) -> SessionId {
+    SessionId::new(text).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn any_host_finds_a_session_and_new_ones_are_spread() {
+    let memory = Memory::default();
+    let a = Machine::start(&memory, "a").await;
+    let b = Machine::start(&memory, "b").await;
+    let c = Machine::start(&memory, "c").await;
+    let all = [&a, &b, &c];
+    for machine in all {
+        until(|| machine.node.hosts().len() == 3).await;
+    }
+    let mut at = std::collections::BTreeMap::<String, u32>::new();
+    for n in 0..30 {
+        let id = id(&format!("s-{n}"));
+        let place = a.node.place(&id, Some("echo")).await.unwrap();
+        let host = match &place {
+            Place::Here => "a".to_owned(),
+            Place::There(host) => host.clone(),
+            place => panic!("{place:?}"),
+        };
+        let machine = all.into_iter().find(|machine| machine.node.host() == host).unwrap();
+        machine.open(&id);
+        assert_eq!(machine.turn(&id, "m", "hello").await, "hello");
+        for other in all {
+            let expected = if other.node.host() == host { Place::Here } else { Place::There(host.clone()) };
+            assert_eq!(other.node.locate(&id).await, expected);
+        }
+        *at.entry(host).or_default() += 1;
+    }
+    assert_eq!(at.len(), 3, "{at:?}");
+    assert!(a.node.place(&id("s-1"), Some("none")).await.is_err());
+    assert_eq!(a.node.locate(&id("never")).await, Place::Unknown);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_host_had_that_is_cut_off_goes_on_elsewhere_once() {
+    let memory = Memory::default();
+    let a = Machine::start(&memory, "a").await;
+    let (quiet, busy) = (id("quiet"), id("busy"));
+    for id in [&quiet, &busy] {
+        a.open_here(id).await;
+    }
+    a.turn(&quiet, "m-1", "one").await;
+    // Its turn does not end by itself.
+    a.begin(&busy, "m-2", "wait").await;
+    let before = a.entries(&quiet).await;
+    let b = Machine::start(&memory, "b").await;
+    until(|| b.node.hosts().len() == 2).await;
+
+    memory.cut("a", true);
+    b.has(&quiet).await;
+    b.has(&busy).await;
+    assert!(a.sessions.owned().is_empty(), "it had stopped before another took over");
+    assert_eq!(b.node.hosts()[0].state, HostPhase::Lost);
+
+    let after = b.entries(&quiet).await;
+    assert_eq!(after[..before.len()], before);
+    let seqs: Vec<_> = after.iter().map(|entry| entry["seq"].as_u64().unwrap()).collect();
+    assert_eq!(seqs, (1..=after.len() as u64).collect::<Vec<_>>());
+    assert_eq!(after.last().unwrap()["fact"], "moved");
+    assert_eq!(after.last().unwrap()["epoch"], 2);
+    let ends: Vec<_> =
+        b.entries(&busy).await.into_iter().filter(|entry| entry["type"] == "turn.complete").collect();
+    assert_eq!(ends.len(), 1, "{ends:?}");
+    assert_eq!(ends[0]["error"]["category"], "host_restart");
+
+    // The same input again is the same turn; a new one goes on.
+    assert_eq!(b.turn(&quiet, "m-1", "one").await, "one");
+    assert_eq!(b.turn(&quiet, "m-3", "two").await, "two");
+    let inputs = b.entries(&quiet).await.into_iter().filter(|entry| entry["type"] == "turn.begin").count();
+    assert_eq!(inputs, 2);
+
+    // Back, it has none of them, and finds them.
+    memory.cut("a", false);
+    a.sees(&quiet, &Place::There("b".to_owned())).await;
+    assert!(a.sessions.owned().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_only_host_has_its_own_sessions_again_when_the_store_is_back() {
+    let memory = Memory::default();
+    let a = Machine::start(&memory, "a").await;
+    let id = id("s");
+    a.open_here(&id).await;
+    a.turn(&id, "m-1", "one").await;
+    memory.cut("a", true);
+    until(|| a.sessions.owned().is_empty()).await;
+    memory.cut("a", false);
+    a.has(&id).await;
+    assert_eq!(a.turn(&id, "m-2", "two").await, "two");
+    let epochs: Vec<_> = a.entries(&id).await.iter().map(|entry| entry["epoch"].as_u64().unwrap()).collect();
+    assert!(epochs.is_sorted() && epochs.last() == Some(&2), "{epochs:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_is_lost_doubles_nothing() {
+    let memory = Memory::default();
+    let a = Machine::start(&memory, "a").await;
+    let id = id("s");
+    a.open_here(&id).await;
+    for n in 0..20 {
+        memory.lose_answer("a");
+        let text = format!("text {n}");
+        assert_eq!(a.turn(&id, &format!("m-{n}"), &text).await, text);
+    }
+    let entries = a.entries(&id).await;
+    let seqs: Vec<_> = entries.iter().map(|entry| entry["seq"].as_u64().unwrap()).collect();
+    assert_eq!(seqs, (1..=entries.len() as u64).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_that_drains_hands_its_sessions_over_and_one_with_files_stays() {
+    let memory = Memory::default();
+    let a = Machine::with(&memory, "a", &["disk"]).await;
+    let (stays, moves) = (id("stays"), id("moves"));
+    a.open_here(&stays).await;
+    a.turn(&stays, "m", "one").await;
+    let b = Machine::start(&memory, "b").await;
+    until(|| a.node.hosts().len() == 2 && b.node.hosts().len() == 2).await;
+    // `b` has no such storage.
+    let drained = a.node.drain(TTL).await;
+    assert_eq!((drained.moved, drained.stay), (0, vec!["stays".to_owned()]));
+    assert_eq!(a.turn(&stays, "m-2", "two").await, "two", "it is served meanwhile");
+
+    until(|| b.node.hosts()[0].state == HostPhase::Draining).await;
+    b.open_here(&moves).await;
+    b.turn(&moves, "m", "one").await;
+    let c = Machine::start(&memory, "c").await;
+    until(|| b.node.hosts().len() == 3).await;
+    let drained = b.node.drain(TTL).await;
+    assert_eq!((drained.moved, drained.stay), (1, Vec::new()));
+    assert_eq!(c.turn(&moves, "m-2", "two").await, "two");
+    assert_eq!(b.node.locate(&moves).await, Place::There("c".to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_whose_files_are_elsewhere_is_unavailable_until_someone_moves_it() {
+    let memory = Memory::default();
+    let a = Machine::with(&memory, "a", &["disk"]).await;
+    let id = id("s");
+    a.open_here(&id).await;
+    a.turn(&id, "m", "one").await;
+    let b = Machine::start(&memory, "b").await;
+    until(|| b.node.hosts().len() == 2).await;
+    memory.cut("a", true);
+    until(|| b.node.hosts()[0].state == HostPhase::Lost).await;
+    let place = b.node.locate(&id).await;
+    let is_told = matches!(&place, Place::Unavailable { host, why } if host == "a" && why.contains("disk"));
+    assert!(is_told, "{place:?}");
+    assert!(b.sessions.owned().is_empty());
+    b.node.relocate(&id).await.unwrap();
+    assert_eq!(b.turn(&id, "m-2", "two").await, "two");
+    memory.cut("a", false);
+    a.sees(&id, &Place::There("b".to_owned())).await;
+}
+
+#[test]
+fn a_name_is_had_by_one_at_a_time_and_the_next_run_has_what_the_last_one_had() {
+    let runtime =
+        || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let (memory, id) = (Memory::default(), id("s"));
+    let first = runtime();
+    let a = first.block_on(async {
+        let a = Machine::start(&memory, "a").await;
+        a.open_here(&id).await;
+        a.turn(&id, "m", "one").await;
+        let refused = Machine::join(&memory, "a", &[]).await.unwrap_err();
+        assert!(refused.to_string().contains("another daemon"), "{refused}");
+        a
+    });
+    // As by SIGKILL: nothing more is renewed or written.
+    first.shutdown_background();
+    drop(a);
+    runtime().block_on(async {
+        // Its lease is waited for.
+        let again = Machine::start(&memory, "a").await;
+        assert_eq!(again.turn(&id, "m-2", "two").await, "two");
+        // An orderly end gives it back.
+        again.end().await;
+        let begun = std::time::Instant::now();
+        let third = Machine::start(&memory, "a").await;
+        assert!(begun.elapsed() < TTL, "{:?}", begun.elapsed());
+        assert_eq!(third.turn(&id, "m-3", "three").await, "three");
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_is_removed_is_gone_everywhere_and_its_id_is_not_used_again() {
+    let memory = Memory::default();
+    let a = Machine::start(&memory, "a").await;
+    let id = id("s");
+    a.open_here(&id).await;
+    a.turn(&id, "m", "one").await;
+    let b = Machine::start(&memory, "b").await;
+    until(|| b.node.hosts().len() == 2 && a.node.hosts().len() == 2).await;
+    a.remove(&id).await;
+    assert_eq!(b.node.locate(&id).await, Place::Unknown);
+    assert!(b.node.place(&id, Some("echo")).await.is_err());
+}

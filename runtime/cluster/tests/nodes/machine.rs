@@ -1,0 +1,222 @@
+//! A host of a cluster, with an agent that echoes.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream},
+    time::{sleep, timeout},
+};
+use trunkline_cluster::{
+    memory::Memory,
+    node::{JoinError, Node, Options},
+};
+use trunkline_gateway::{Elsewhere, Place};
+use trunkline_host::{Host, config::AgentConfig};
+use trunkline_journal::Options as JournalOptions;
+use trunkline_protocol::{HostMessage, RequestId, SessionAttach, SessionHistory, SessionId, SessionStart};
+use trunkline_sessions::{Heard, Listener, Sessions};
+
+/// How long a lease holds here.
+pub(crate) const TTL: Duration = Duration::from_secs(1);
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// Waits until something holds, which it does before long.
+pub(crate) async fn until(mut holds: impl FnMut() -> bool) {
+    let late = Instant::now() + SOON;
+    while !holds() {
+        assert!(Instant::now() < late, "it does not come");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// A host of a cluster.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    pub(crate) node: Node,
+    pub(crate) sessions: Sessions,
+    _folder: TempDir,
+}
+
+impl Machine {
+    pub(crate) async fn start(memory: &Memory, name: &str) -> Self {
+        Self::with(memory, name, &[]).await
+    }
+
+    pub(crate) async fn with(memory: &Memory, name: &str, storage: &[&str]) -> Self {
+        Self::join(memory, name, storage).await.unwrap()
+    }
+
+    pub(crate) async fn join(memory: &Memory, name: &str, storage: &[&str]) -> Result<Self, JoinError> {
+        let access = Arc::new(memory.of(name));
+        let options = Options {
+            host: name.to_owned(),
+            labels: BTreeMap::new(),
+            storage: storage.iter().map(|&id| id.to_owned()).collect(),
+            ttl: TTL,
+            agents: vec!["echo".to_owned()],
+            digest: "d".to_owned(),
+            version: "1".to_owned(),
+        };
+        let node = Node::join(access.clone(), access, options, Box::new(|_| {})).await?;
+        let folder = tempfile::tempdir().unwrap();
+        let connect = || {
+            let (says, read) = tokio::io::duplex(64 * 1024);
+            let (written, told) = tokio::io::duplex(64 * 1024);
+            tokio::spawn(echo(told, says));
+            (read, written)
+        };
+        let host =
+            Host::builder().agent_over(AgentConfig::external("echo", "none"), connect).build().unwrap();
+        let journal = folder.path().to_owned();
+        let record = node.record();
+        let (sessions, _) =
+            Sessions::open_recorded(host, &journal, JournalOptions::default(), record).unwrap();
+        node.serve(sessions.clone(), Box::new(|_, _| Box::pin(async {}))).await.unwrap();
+        Ok(Self { node, sessions, _folder: folder })
+    }
+
+    /// Opens a session here, while no other host would take it.
+    pub(crate) async fn open_here(&self, id: &SessionId) {
+        assert_eq!(self.node.place(id, Some("echo")).await.unwrap(), Place::Here);
+        self.open(id);
+    }
+
+    /// Opens a session whose id this host has taken.
+    pub(crate) fn open(&self, id: &SessionId) {
+        drop(self.sessions.start(id, "echo", SessionStart::default(), None, None).unwrap());
+    }
+
+    async fn join_session(&self, id: &SessionId) -> Listener {
+        let late = Instant::now() + SOON;
+        loop {
+            match self.sessions.attach(id, &SessionAttach::default()).await {
+                Ok((_, listener)) => return listener,
+                Err(error) => assert!(Instant::now() < late, "{id}: {error:?}"),
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Says something, and hears until an entry of the turn has this type.
+    async fn hear(&self, id: &SessionId, message: &str, text: &str, kind: &str) -> String {
+        let mut listener = self.join_session(id).await;
+        let turn = format!("t-{message}");
+        let input = json!({"type": "user.input", "session_id": id.as_str(), "turn_id": turn, "message_id": message, "content": text});
+        let said = listener.speaker().say(HostMessage::parse(&input.to_string()).unwrap()).await;
+        assert!(said);
+        let (mut lines, mut heard) = (Vec::new(), String::new());
+        let heard = timeout(SOON, async {
+            loop {
+                match listener.next(&mut lines).await.unwrap() {
+                    Heard::Lines | Heard::Answer => {}
+                    over => panic!("{over:?}"),
+                }
+                for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+                    let entry: Value = serde_json::from_slice(line).unwrap();
+                    if entry["turn_id"] == turn && entry["type"] == "output" {
+                        heard.push_str(entry["content"].as_str().unwrap());
+                    }
+                    if entry["turn_id"] == turn && entry["type"] == kind {
+                        return heard;
+                    }
+                }
+                lines.clear();
+            }
+        });
+        heard.await.expect("the turn goes on")
+    }
+
+    /// A whole turn: what the agent says.
+    pub(crate) async fn turn(&self, id: &SessionId, message: &str, text: &str) -> String {
+        self.hear(id, message, text, "turn.complete").await
+    }
+
+    /// Begins a turn, until its input is stored.
+    pub(crate) async fn begin(&self, id: &SessionId, message: &str, text: &str) {
+        self.hear(id, message, text, "turn.begin").await;
+    }
+
+    /// All entries of a session.
+    pub(crate) async fn entries(&self, id: &SessionId) -> Vec<Value> {
+        let asked = SessionHistory { request_id: RequestId::new("h").unwrap(), from: None, to: None };
+        let result = self.sessions.history(id, &asked).await;
+        let entries = result.entries.expect("it is served here");
+        entries.iter().map(|entry| serde_json::from_str(entry.get()).unwrap()).collect()
+    }
+
+    /// Waits until this host has a session.
+    pub(crate) async fn has(&self, id: &SessionId) {
+        until(|| self.sessions.owned().iter().any(|owned| owned.id == *id)).await;
+        drop(self.join_session(id).await);
+    }
+
+    /// Waits until this host sees a session there.
+    pub(crate) async fn sees(&self, id: &SessionId, place: &Place) {
+        let late = Instant::now() + SOON;
+        loop {
+            let seen = self.node.locate(id).await;
+            if seen == *place {
+                return;
+            }
+            assert!(Instant::now() < late, "{seen:?}");
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Closes a session and removes it.
+    pub(crate) async fn remove(&self, id: &SessionId) {
+        let listener = self.join_session(id).await;
+        let close = json!({"type": "session.close", "session_id": id.as_str()});
+        assert!(listener.speaker().say(HostMessage::parse(&close.to_string()).unwrap()).await);
+        drop(listener);
+        let late = Instant::now() + SOON;
+        while let Err(error) = self.sessions.remove(id).await {
+            assert!(Instant::now() < late, "{error}");
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Ends in order.
+    pub(crate) async fn end(self) {
+        self.sessions.finish().await;
+        self.node.leave().await;
+        self.sessions.close().await;
+    }
+}
+
+/// An agent that says what it is told; a turn that is to wait does not end.
+async fn echo(told: DuplexStream, mut says: DuplexStream) {
+    let mut lines = BufReader::new(told).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        let message: Value = serde_json::from_str(&line).unwrap();
+        let id = &message["session_id"];
+        let answers = match message["type"].as_str().unwrap() {
+            "session.start" => {
+                vec![
+                    json!({"type": "session.ready", "session_id": id, "protocol": 1, "extensions": ["turns", "events"]}),
+                ]
+            }
+            "user.input" if message["content"] != "wait" => {
+                let turn = &message["turn_id"];
+                vec![
+                    json!({"type": "output", "session_id": id, "turn_id": turn, "content": message["content"], "final": true}),
+                    json!({"type": "turn.complete", "session_id": id, "turn_id": turn}),
+                ]
+            }
+            _ => Vec::new(),
+        };
+        for answer in answers {
+            let line = format!("{answer}\n");
+            if says.write_all(line.as_bytes()).await.is_err() {
+                return;
+            }
+        }
+    }
+}
