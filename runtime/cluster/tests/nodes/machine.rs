@@ -191,7 +191,7 @@ impl Machine {
     }
 }
 
-/// An agent that says what it is told; a turn that is to wait does not end.
+/// An agent that says what it hears; a turn that is to wait does not end.
 async fn echo(told: DuplexStream, mut says: DuplexStream) {
     let mut lines = BufReader::new(told).lines();
     while let Ok(Some(line)) = lines.next_line().await {

@@ -47,6 +47,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
 
 /// What a daemon is in a cluster before it joins.
 #[derive(Debug)]
+#[cfg_attr(not(feature = "cluster"), expect(dead_code, reason = "nothing joins a cluster without it"))]
 pub(super) struct Wanted {
     servers: String,
     host: String,
