@@ -5,7 +5,9 @@
 //! [`Gateway::serve_fellow`](crate::Gateway::serve_fellow), and judges by its own table. What has been carried once is not
 //! carried on.
 
+pub(crate) mod carry;
 pub(crate) mod fellow;
+pub(crate) mod opening;
 mod who;
 
 use std::{collections::BTreeMap, fmt, io};

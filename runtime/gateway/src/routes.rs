@@ -34,8 +34,10 @@ use tracing::{Instrument, Span, field};
 use trunkline_host::redact;
 use trunkline_protocol::{HostMessage, SessionId, TurnId};
 
+pub(crate) use self::sessions::New;
 use crate::{
     console,
+    elsewhere::carry,
     gateway::Shared,
     guard,
     pass::Pass,
@@ -47,10 +49,7 @@ const BODY: usize = 1024 * 1024;
 
 /// All paths.
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
-    let guarded = Router::new()
-        .route("/v1/me", get(operate::me))
-        .route("/v1/agents", get(agents::list))
-        .route("/v1/sessions", get(sessions::list).post(sessions::open))
+    let mut of_session = Router::new()
         .route("/v1/sessions/{id}", get(sessions::show).delete(sessions::close))
         .route("/v1/sessions/{id}/inputs", post(inputs::take))
         .route("/v1/sessions/{id}/events", get(events::stream))
@@ -59,7 +58,15 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/sessions/{id}/requests/{request}", post(requests::answer))
         .route("/v1/sessions/{id}/settings", post(requests::update))
         .route("/v1/sessions/{id}/files", put(files::take))
-        .route("/v1/sessions/{id}/files/{sha256}", get(files::give))
+        .route("/v1/sessions/{id}/files/{sha256}", get(files::give));
+    if shared.options.elsewhere.is_some() {
+        of_session = of_session.route_layer(from_fn_with_state(shared.clone(), carry::to_its_host));
+    }
+    let guarded = Router::new()
+        .route("/v1/me", get(operate::me))
+        .route("/v1/agents", get(agents::list))
+        .route("/v1/sessions", get(sessions::list).post(sessions::open))
+        .merge(of_session)
         .route("/v1/usage", get(operate::usage))
         .route("/v1/tokens", get(tokens::list).post(tokens::make))
         .route("/v1/tokens/{id}", delete(tokens::revoke))

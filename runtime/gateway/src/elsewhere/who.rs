@@ -2,9 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-#[cfg(test)]
-use crate::pass::Pass;
-use crate::token::Scope;
+use crate::{pass::Pass, token::Scope};
 
 /// Who asks: found out by the gateway that was asked, and told to the one that serves it. Hosts trust each other in this.
 ///
@@ -31,7 +29,6 @@ pub enum Who {
     },
 }
 
-#[cfg(test)]
 impl Who {
     /// Who has this pass.
     pub(crate) fn of(pass: &Pass) -> Self {

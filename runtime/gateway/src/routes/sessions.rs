@@ -5,10 +5,10 @@ use std::time::Duration;
 use axum::{
     Extension, Json as Body,
     extract::State,
-    http::{HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
 use trunkline_protocol::{
@@ -19,6 +19,8 @@ use trunkline_sessions::{Heard, RemoveError};
 
 use super::{Asks, Gate, Json, Named, Query, all_read, message};
 use crate::{
+    accept::Peer,
+    elsewhere::opening::{self, Opening},
     gateway::Shared,
     judge::{judge, may_set},
     one::{Line, One},
@@ -35,10 +37,10 @@ const LEAVES: Duration = Duration::from_secs(10);
 /// How often it is looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct New {
-    agent: Option<String>,
+pub(crate) struct New {
+    pub(crate) agent: Option<String>,
     #[serde(default)]
     options: Map<String, Value>,
 }
@@ -46,7 +48,9 @@ pub(super) struct New {
 pub(super) async fn open(
     State(shared): Gate,
     Extension(pass): Asks,
-    Json(new): Json<New>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    Json(mut new): Json<New>,
 ) -> Answer<Response> {
     shared.takes_work()?;
     let own = || {
@@ -58,6 +62,11 @@ pub(super) async fn open(
     if !pass.may_have(&agent) {
         return Err(Problem::forbidden(format!("the token is not for the agent {agent}")));
     }
+    new.agent = Some(agent.clone());
+    let id = match opening::place(&shared, &pass, &peer, &headers, &new).await? {
+        Opening::Here(id) => id,
+        Opening::Answered(response) => return Ok(response),
+    };
     let mut options = new.options;
     options.keys().try_for_each(|name| may_set(&shared, &pass, &agent, name))?;
     let title = match options.remove("title") {
@@ -65,8 +74,6 @@ pub(super) async fn open(
         Some(Value::String(title)) => Some(title),
         Some(_) => return Err(Problem::unprocessable("title is a text")),
     };
-    let id = uuid::Uuid::new_v4().simple().to_string();
-    let id = SessionId::new(id).map_err(|error| Problem::failed(error.to_string()))?;
     let message = message(&id, "session.start", options.clone())?;
     judge(&shared, &pass, &message, Some(&agent))?;
     all_read(&options, &message)?;

@@ -1,0 +1,68 @@
+//! A new session: which host opens it.
+
+use std::sync::Arc;
+
+use axum::{
+    body::Body,
+    http::{HeaderMap, Method, Request, header},
+    response::Response,
+};
+use tokio::time::timeout;
+use trunkline_protocol::SessionId;
+
+use super::carry::{self, NEW_SESSION, REACHED, moved, of_place};
+use crate::{
+    accept::Peer,
+    gateway::Shared,
+    pass::Pass,
+    problem::{Answer, Problem},
+    routes::New,
+    token::Scope,
+};
+
+/// What becomes of a request for a new session.
+pub(crate) enum Opening {
+    /// This host opens it, under this id.
+    Here(SessionId),
+    /// Another host has answered.
+    Answered(Response),
+}
+
+/// Chooses the id of a new session, and has another host open it where it is to be there.
+///
+/// # Errors
+/// When no host takes it, or the one that has taken it does not answer.
+pub(crate) async fn place(
+    shared: &Arc<Shared>,
+    pass: &Pass,
+    peer: &Peer,
+    headers: &HeaderMap,
+    new: &New,
+) -> Answer<Opening> {
+    // What another host says of who asks, a client cannot say of itself.
+    if let (Peer::Fellow(_), Some(id)) = (peer, headers.get(NEW_SESSION)) {
+        let id = id.to_str().ok().and_then(|id| SessionId::new(id).ok());
+        return id.map(Opening::Here).ok_or_else(|| Problem::bad_request("the new session's id is none"));
+    }
+    let id = uuid::Uuid::new_v4().simple().to_string();
+    let id = SessionId::new(id).map_err(|error| Problem::failed(error.to_string()))?;
+    let Some(elsewhere) = &shared.options.elsewhere else { return Ok(Opening::Here(id)) };
+    if pass.scope() < Scope::Control {
+        // It is refused here, and no host need hear of it.
+        return Ok(Opening::Here(id));
+    }
+    let late = |_| Problem::unavailable("no host has taken the session in time; try again");
+    let placed = timeout(REACHED, elsewhere.place(&id, new.agent.as_deref())).await.map_err(late)?;
+    let Some(host) = of_place(placed.map_err(Problem::unavailable)?)? else { return Ok(Opening::Here(id)) };
+    if matches!(peer, Peer::Fellow(_)) {
+        return Err(moved(&host));
+    }
+    let body = serde_json::to_vec(new).map_err(|error| Problem::failed(error.to_string()))?;
+    let request = Request::builder()
+        .method(Method::POST)
+        .uri("/v1/sessions")
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(Body::from(body))
+        .map_err(|error| Problem::failed(error.to_string()))?;
+    carry::carry(shared, pass, &id, Some(&id), &host, request).await.map(Opening::Answered)
+}
