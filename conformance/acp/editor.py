@@ -14,6 +14,8 @@ RECORD, TARGET = sys.argv[1], sys.argv[2:]
 
 
 class Editor(acp.Client):
+    can = None
+
     def __init__(self, allow=True):
         self.allow, self.updates, self.asked = allow, [], []
         self.wait_for_permission = asyncio.Event()
@@ -85,7 +87,8 @@ async def process(editor, record):
         write(data)
 
     child.stdin.write = noted
-    yield acp.connect_to_agent(editor, child.stdin, reader)
+    # Forms are not stable there.
+    yield acp.connect_to_agent(editor, child.stdin, reader, use_unstable_protocol=True)
     child.stdin.close()
     assert await asyncio.wait_for(child.wait(), 10) == 0
     await pumping
@@ -114,7 +117,9 @@ async def daemon(editor, record):
 async def opened(editor, record=RECORD):
     """An agent that knows the editor. `http` and `ws` are a daemon's; else TARGET is a command."""
     async with (daemon if TARGET[0] in ("http", "ws") else process)(editor, record) as agent:
-        await agent.initialize(protocol_version=acp.PROTOCOL_VERSION)
+        editor.told = await agent.initialize(
+            protocol_version=acp.PROTOCOL_VERSION, client_capabilities=editor.can
+        )
         yield agent
 
 

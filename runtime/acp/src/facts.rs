@@ -90,6 +90,14 @@ impl Facts {
         true
     }
 
+    /// The value in force.
+    pub(crate) fn value(&self, setting: Setting) -> Option<&str> {
+        match setting {
+            Setting::Mode => self.mode.as_deref(),
+            Setting::Model => self.model.as_deref(),
+        }
+    }
+
     /// Whether the agent knows such a value.
     pub(crate) fn has(&self, setting: Setting, value: &str) -> bool {
         match setting {

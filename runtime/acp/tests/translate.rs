@@ -331,9 +331,23 @@ async fn an_option_is_set_when_the_agent_says_so() {
     assert_eq!(stage.relay.hears().await["mode"], "code");
     let refused = json!({"type": "error", "category": "permission_denied", "message": "mode may not be set"});
     stage.entry(&session, 0, refused).await;
-    // Who refuses need not be the agent, which then says nothing.
-    assert_eq!(stage.error(id).await, (-32602, "mode may not be set".to_owned()));
     stage.entry(&session, 0, json!({"type": "session.info", "mode": "ask"})).await;
+    assert_eq!(stage.error(id).await, (-32602, "mode may not be set".to_owned()));
+
+    // What the host refuses the agent has not heard: the host's own answer has no values.
+    let id = stage.asks("session/set_mode", json!({"sessionId": session, "modeId": "code"})).await;
+    let same = stage.asks("session/set_config_option", set("b")).await;
+    stage.relay.hears().await;
+    stage.relay.hears().await;
+    let refused = json!({"type": "error", "category": "permission_denied", "message": "mode may not be set"});
+    stage.entry(&session, 0, refused).await;
+    stage.entry(&session, 0, json!({"type": "session.info", "display_id": "of no change"})).await;
+    assert_eq!(stage.update().await["sessionUpdate"], "session_info_update");
+    stage.entry(&session, 0, json!({"type": "session.info"})).await;
+    assert_eq!(stage.error(id).await, (-32602, "mode may not be set".to_owned()));
+    stage.entry(&session, 0, json!({"type": "session.info"})).await;
+    let told: SetSessionConfigOptionResponse = stage.answer(same).await;
+    assert_eq!(json!(told.config_options)[1]["currentValue"], "b", "it was in force");
 
     let id = stage.asks("session/set_mode", json!({"sessionId": session, "modeId": "none"})).await;
     assert_eq!(stage.error(id).await.0, -32602);

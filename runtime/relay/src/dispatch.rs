@@ -199,6 +199,8 @@ impl Dispatch {
         count(&self.counters().forbidden);
         let HostMessage { session_id, turn_id, body, .. } = message;
         let failure = Failure::new(Category::PermissionDenied, why);
+        // The values stay: each update has its answer.
+        let unchanged = matches!(body, HostBody::SessionUpdate(_)).then(SessionInfo::default);
         let body: AdapterBody = match body {
             HostBody::SessionStart(_) => {
                 SessionClosed { reason: Some(ClosedReason::Refused), error: Some(failure) }.into()
@@ -215,9 +217,12 @@ impl Dispatch {
             .into(),
         };
         let agreed = self.links.get(&session_id).map_or(Extensions::all(), |link| link.agreed);
-        let mut answer = AdapterMessage::new(session_id, body);
+        let mut answer = AdapterMessage::new(session_id.clone(), body);
         answer.turn_id = turn_id;
         self.put(answer, agreed);
+        if let Some(unchanged) = unchanged {
+            self.put(AdapterMessage::new(session_id, unchanged), agreed);
+        }
     }
 
     fn forbid_hub(&self, message: &HubMessage, why: String) {

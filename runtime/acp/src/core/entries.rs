@@ -5,15 +5,15 @@ use std::mem;
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant};
 use trunkline_protocol::{
-    AdapterBody, AdapterMessage, AttachRefusal, Category, Channel, ClosedReason, ErrorEvent, Fact,
-    FileOutput, HostFact, RelayBody, RelayMessage, SessionAttached, SessionId, SessionInfo, SessionRefused,
-    SessionState, SessionsListResult, ToolEnd, ToolUpdate,
+    AdapterBody, AdapterMessage, AttachRefusal, Channel, ClosedReason, ErrorEvent, Fact, FileOutput,
+    HostFact, RelayBody, RelayMessage, SessionAttached, SessionId, SessionInfo, SessionRefused, SessionState,
+    SessionsListResult, ToolEnd, ToolUpdate,
 };
 
 use super::{Core, Out, Picture, Stamp, is_of_pipe, turns::failure};
 use crate::{
     rpc::{Code, Refusal},
-    session::{Phase, TOOLS},
+    session::{Change, Phase, TOOLS},
     update,
 };
 
@@ -186,17 +186,12 @@ impl Core {
     /// Something went wrong that ends nothing.
     fn error(&mut self, id: &SessionId, error: &ErrorEvent) {
         let Some(known) = self.sessions.get_mut(id) else { return };
-        if error.category == Some(Category::PermissionDenied)
-            && let Some(change) = known.changes.pop_front()
-        {
-            // The agent was not asked, so it says nothing that would answer the change.
-            return self.answer(&change.id, Err(Refusal::params(&error.message)));
-        }
-        known.error = Some(error.message.clone());
-        // Who waits for a change learns it from that.
         if known.changes.is_empty() {
-            self.notice(id, if error.fatal == Some(true) { "error" } else { "warning" }, &error.message);
+            let severity = if error.fatal == Some(true) { "error" } else { "warning" };
+            return self.notice(id, severity, &error.message);
         }
+        // Who waits for a change learns it from that, once the values come that are in force.
+        known.error = Some(error.message.clone());
     }
 
     /// Says something to the person that is no part of the conversation.
@@ -231,11 +226,14 @@ impl Core {
         let Some(known) = self.sessions.get_mut(id) else { return };
         let before = known.facts.clone();
         known.facts.take(info);
-        let error = known.error.take();
-        // One answer of the agent is for one change.
-        let told = known.changes.front().and_then(|change| change.setting.told(info));
-        let change = told.and_then(|_| known.changes.pop_front());
-        let answer = told.zip(change).map(|(told, change)| {
+        // One answer is for one change. The host's own is empty, where it refuses one: the values stay.
+        let is_told =
+            |change: &Change| change.setting.told(info).is_some() || *info == SessionInfo::default();
+        let is_told = known.changes.front().is_some_and(is_told);
+        let change = is_told.then(|| known.changes.pop_front()).flatten();
+        let answer = change.map(|change| {
+            let error = known.error.take();
+            let told = known.facts.value(change.setting).unwrap_or_default();
             let result = match change.value == told {
                 true if change.lists => Ok(json!({ "configOptions": known.facts.options() })),
                 true => Ok(json!({})),

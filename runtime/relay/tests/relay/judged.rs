@@ -76,6 +76,10 @@ async fn what_a_hub_may_not_say_is_answered_and_reaches_no_session() {
             (&error["session_id"], &error["category"]),
             (&json!(session), &json!("permission_denied"))
         );
+        assert_eq!(
+            world.hub.until("session.info").await,
+            json!({"type": "session.info", "session_id": session})
+        );
         world.hub.say(json!({"type": "session.update", "session_id": session, "model": "scripted"})).await;
     }
     let report = world.end().await;

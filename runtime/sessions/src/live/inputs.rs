@@ -119,15 +119,19 @@ impl Live {
 
     /// Takes what keeps its order, and hands on what need not wait.
     pub(super) fn order(&mut self, ordered: Ordered) {
-        if let Ordered::File(by, _) | Ordered::Update(by, _) = ordered
-            && let Some((_, why)) = self.unwilling()
-        {
-            return self.refuse_file(by, &why);
+        match (&ordered, self.unwilling()) {
+            (Ordered::File(by, _), Some((_, why))) => return self.refuse_file(*by, &why),
+            (Ordered::Update(by, _), Some((category, why))) => {
+                return self.refuse_update(*by, category, &why);
+            }
+            (Ordered::Input(..), _) | (_, None) => {}
         }
         if self.ordered.len() >= WAITING {
             return match ordered {
                 Ordered::File(by, _) => self.refuse_file(by, "too many files wait already"),
-                Ordered::Update(by, _) => self.refuse_file(by, "too many updates wait already"),
+                Ordered::Update(by, _) => {
+                    self.refuse_update(by, Category::Busy, "too many updates wait already");
+                }
                 Ordered::Input(turn, _) => {
                     self.end_turn(turn, ends::busy(&SendError::Busy.to_string()), None)
                 }
@@ -154,7 +158,7 @@ impl Live {
                 }
                 Some(Ordered::File(by, file)) => self.place(by, file),
                 Some(Ordered::Update(by, update)) => match self.agent() {
-                    Err(closed) => self.refuse_file(by, &text(&closed)),
+                    Err(closed) => self.refuse_update(by, Category::Other, &text(&closed)),
                     Ok(session) => self.wait_for(Box::pin(async move {
                         Answer::Updated(by, session.update(*update).await.map(Box::new))
                     })),
@@ -224,8 +228,18 @@ impl Live {
     }
 
     fn refuse_file(&mut self, by: ListenerNo, why: &str) {
+        self.tell_error(by, Category::FileRefused, why);
+    }
+
+    /// Refuses an update: why, and that the values stay.
+    fn refuse_update(&mut self, by: ListenerNo, category: Category, why: &str) {
+        self.tell_error(by, category, why);
+        self.tell(by, None, AdapterBody::from(SessionInfo::default()));
+    }
+
+    fn tell_error(&mut self, by: ListenerNo, category: Category, why: &str) {
         let error = ErrorEvent {
-            category: Some(Category::FileRefused),
+            category: Some(category),
             message: why.to_owned(),
             fatal: Some(false),
             ..ErrorEvent::default()
@@ -315,18 +329,14 @@ impl Live {
                 self.say(turn, SteerResult { message_id, delivered: result.is_ok(), reason }, None);
             }
             Answer::Updated(_, Ok(info)) if *info != SessionInfo::default() => {}
-            Answer::Updated(by, result) => {
-                if let Err(why @ UpdateError::WouldWiden(_)) = &result {
-                    let error = ErrorEvent {
-                        category: Some(Category::PermissionDenied),
-                        message: why.to_string(),
-                        fatal: Some(false),
-                        ..ErrorEvent::default()
-                    };
-                    self.tell(by, None, AdapterBody::from(error));
-                }
-                self.tell(by, None, AdapterBody::from(SessionInfo::default()));
+            Answer::Updated(by, Err(why @ (UpdateError::WouldWiden(_) | UpdateError::Busy))) => {
+                let category = match why {
+                    UpdateError::Busy => Category::Busy,
+                    _ => Category::PermissionDenied,
+                };
+                self.refuse_update(by, category, &why.to_string());
             }
+            Answer::Updated(by, _) => self.tell(by, None, AdapterBody::from(SessionInfo::default())),
         }
     }
 }
