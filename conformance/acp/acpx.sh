@@ -1,10 +1,14 @@
 # Uses `trunkline acp` through acpx as a person does, in the folder $1: one shot, a permission, a session over two prompts.
+# The lines of both sides go to the file $2; `play.py --keep` makes acpx/recording.jsonl of them.
 set -euo pipefail
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/acpx
-[ -d "$here/node_modules" ] || npm ci --silent --prefix "$here" || exit 77
+acp=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+here=$acp/acpx
+# Not `npm ci`, which wants packages for every other machine in the lock file, too.
+[ -d "$here/node_modules" ] || npm install --no-save --silent --prefix "$here" || exit 77
 PATH="$here/node_modules/node/bin:$here/node_modules/.bin:$PATH"
 cd "$1"
-use() { timeout 60 acpx --agent 'trunkline acp' --format quiet "$@" 2>>acpx.err; }
+agent="python3 '$acp/record.py' '$2' trunkline acp"
+use() { timeout 60 acpx --agent "$agent" --format quiet "$@" 2>>acpx.err; }
 
 is() {
     [ "$2" = "$3" ] || {

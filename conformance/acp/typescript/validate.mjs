@@ -1,6 +1,6 @@
 // Holds every line of recorded conversations against the official JSON Schema of ACP, and ends with 1 where one differs.
 //
-//     node validate.mjs RECORD...   lines of {"from": "client" | "agent", "line": "…"}
+//     node validate.mjs RECORD...   lines of {"from": "client" | "agent", "line": "…"}, and `run` where there are many
 import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
 import Ajv from "ajv/dist/2020.js";
@@ -25,7 +25,7 @@ const wrong = [];
 for (const record of process.argv.slice(2)) {
   const asked = new Map();
   for (const entry of readFileSync(record, "utf8").trim().split("\n")) {
-    const { from, line } = JSON.parse(entry);
+    const { run, from, line } = JSON.parse(entry);
     const message = JSON.parse(line);
     const other = from === "client" ? "agent" : "client";
     lines += 1;
@@ -33,11 +33,11 @@ for (const record of process.argv.slice(2)) {
     let value;
     if (message.method !== undefined) {
       const kind = message.id === undefined ? "Notification" : "Request";
-      if (kind === "Request") asked.set(`${from} ${message.id}`, message.method);
+      if (kind === "Request") asked.set(`${run} ${from} ${message.id}`, message.method);
       definition = `${message.method} ${kind}`;
       value = message.params;
     } else if (message.error === undefined) {
-      definition = `${asked.get(`${other} ${message.id}`)} Response`;
+      definition = `${asked.get(`${run} ${other} ${message.id}`)} Response`;
       value = message.result;
     } else {
       definition = "Error";
