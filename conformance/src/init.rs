@@ -14,9 +14,9 @@ use crate::clauses::Side;
 pub(crate) enum Language {
     /// Python 3.10, its standard library alone; 3.11 and the package where its folder is named.
     Python,
-    /// Node 20 alone.
+    /// Node 20 alone; with the package where its folder is named.
     Node,
-    /// Node 20, compiled by TypeScript 5.7 from npm.
+    /// Node 20, compiled by TypeScript 5.7 from npm; with the package where its folder is named.
     TypeScript,
     /// Go 1.21, its standard library alone.
     Go,
@@ -135,52 +135,66 @@ fn program(path: &'static str, text: &str) -> File {
 
 /// The program of an adapter, with the probe where it is a file of its own.
 fn adapter(language: Language, sources: &Sources<'_>) -> Vec<File> {
-    match language {
-        Language::Python => match sources.sdk {
-            Some(sdk) => {
-                let required = include_str!("../templates/python-package/requirements.txt");
-                vec![
-                    program("adapter.py", include_str!("../templates/python-package/adapter.py")),
-                    file("test_adapter.py", include_str!("../templates/python-package/test_adapter.py")),
-                    file("requirements.txt", &required.replace("@SDK@", &file_url(&sdk.join("python")))),
-                ]
-            }
-            None => vec![
-                program("adapter.py", include_str!("../templates/python/adapter.py")),
-                file("probe.py", include_str!("../templates/python/probe.py")),
-            ],
-        },
-        Language::Node => vec![
+    match (language, sources.sdk) {
+        (Language::Python, Some(sdk)) => {
+            let required = include_str!("../templates/python-package/requirements.txt");
+            vec![
+                program("adapter.py", include_str!("../templates/python-package/adapter.py")),
+                file("test_adapter.py", include_str!("../templates/python-package/test_adapter.py")),
+                file("requirements.txt", &required.replace("@SDK@", &file_url(&sdk.join("python")))),
+            ]
+        }
+        (Language::Python, None) => vec![
+            program("adapter.py", include_str!("../templates/python/adapter.py")),
+            file("probe.py", include_str!("../templates/python/probe.py")),
+        ],
+        (Language::Node, Some(sdk)) => vec![
+            file("package.json", &npm_manifest(include_str!("../templates/node-package/package.json"), sdk)),
+            program("adapter.js", include_str!("../templates/node-package/adapter.js")),
+            file("answer.js", include_str!("../templates/node-package/answer.js")),
+            file("answer.test.js", include_str!("../templates/node-package/answer.test.js")),
+        ],
+        (Language::Node, None) => vec![
             program("adapter.js", include_str!("../templates/node/adapter.js")),
             file("probe.js", include_str!("../templates/node/probe.js")),
         ],
-        Language::TypeScript => vec![
+        (Language::TypeScript, Some(sdk)) => vec![
+            file(
+                "package.json",
+                &npm_manifest(include_str!("../templates/typescript-package/package.json"), sdk),
+            ),
+            file("tsconfig.json", include_str!("../templates/typescript-package/tsconfig.json")),
+            file("adapter.ts", include_str!("../templates/typescript-package/adapter.ts")),
+            file("answer.ts", include_str!("../templates/typescript-package/answer.ts")),
+            file("answer.test.ts", include_str!("../templates/typescript-package/answer.test.ts")),
+        ],
+        (Language::TypeScript, None) => vec![
             file("package.json", include_str!("../templates/typescript/package.json")),
             file("tsconfig.json", include_str!("../templates/typescript/tsconfig.json")),
             file("adapter.ts", include_str!("../templates/typescript/adapter.ts")),
             file("probe.js", include_str!("../templates/node/probe.js")),
         ],
-        Language::Go => vec![
+        (Language::Go, _) => vec![
             file("go.mod", include_str!("../templates/go/go.mod.template")),
             file("main.go", include_str!("../templates/go/main.go")),
             file("trunkline/trunkline.go", include_str!("../templates/go/trunkline.go")),
             file("probe.go", include_str!("../templates/go/probe.go")),
         ],
-        Language::Java => vec![
+        (Language::Java, _) => vec![
             file("Main.java", include_str!("../templates/java/Main.java")),
             file("Adapter.java", include_str!("../templates/java/Adapter.java")),
             file("Probe.java", include_str!("../templates/java/Probe.java")),
         ],
-        Language::Rust => {
+        (Language::Rust, sdk) => {
             let manifest = include_str!("../templates/rust/Cargo.toml.template")
-                .replace("@SDK@", &cargo_source(sources.sdk))
+                .replace("@SDK@", &cargo_source(sdk))
                 .replace("@NAME@", sources.name);
             vec![
                 file("Cargo.toml", &manifest),
                 file("src/main.rs", include_str!("../templates/rust/main.rs")),
             ]
         }
-        Language::Shell => vec![program("adapter.sh", include_str!("../templates/shell/adapter.sh"))],
+        (Language::Shell, _) => vec![program("adapter.sh", include_str!("../templates/shell/adapter.sh"))],
     }
 }
 
@@ -202,6 +216,12 @@ fn file_url(folder: &Path) -> String {
     format!("file://{}", folder.as_os_str().as_bytes().iter().map(written).collect::<String>())
 }
 
+/// A `package.json` that names the package's folder; npm takes the path as it is.
+fn npm_manifest(manifest: &str, sdk: &Path) -> String {
+    let folder = format!("file:{}", sdk.join("typescript").display());
+    manifest.replace("@SDK@", &serde_json::Value::from(folder).to_string())
+}
+
 fn host(language: Language) -> Result<Vec<File>, InitError> {
     match language {
         Language::Python => Ok(vec![program("relay.py", include_str!("../templates/host/relay.py"))]),
@@ -220,7 +240,15 @@ fn commands(language: Language, has_sdk: bool) -> (Option<&'static str>, &'stati
             r#"[".venv/bin/python", "adapter.py"]"#,
         ),
         Language::Python => (None, r#"["python3", "adapter.py"]"#),
+        Language::Node if has_sdk => (
+            Some(r#"["sh", "-c", "npm install --no-audit --no-fund && npm run sdk"]"#),
+            r#"["node", "adapter.js"]"#,
+        ),
         Language::Node => (None, r#"["node", "adapter.js"]"#),
+        Language::TypeScript if has_sdk => (
+            Some(r#"["sh", "-c", "npm install --no-audit --no-fund && npm run sdk && npm run build"]"#),
+            r#"["node", "dist/adapter.js"]"#,
+        ),
         Language::TypeScript => (
             Some(r#"["sh", "-c", "npm install --no-audit --no-fund && npm run build"]"#),
             r#"["node", "dist/adapter.js"]"#,
@@ -302,84 +330,4 @@ fn write_file(path: &Path, file: &File, existing: Existing) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ALL: [Language; 7] = [
-        Language::Python,
-        Language::Node,
-        Language::TypeScript,
-        Language::Go,
-        Language::Java,
-        Language::Rust,
-        Language::Shell,
-    ];
-    const SOURCES: Sources<'_> = Sources { action: "a/b@c", sdk: None, name: "mine" };
-    const MARKS: [&str; 11] = [
-        "SIDE",
-        "CLASS",
-        "ACTION",
-        "SDK",
-        "NAME",
-        "BUILD",
-        "COMMAND",
-        "ABILITIES",
-        "LONG",
-        "PERMISSION",
-        "ERROR",
-    ];
-
-    #[test]
-    fn a_folder_with_blanks_is_named_as_an_address() {
-        assert_eq!(file_url(Path::new("/a b/ü-1")), "file:///a%20b/%C3%BC-1");
-    }
-
-    #[test]
-    fn every_skeleton_has_a_configuration_that_is_read() {
-        let with_sdk = Sources { sdk: Some(Path::new("/sdk")), ..SOURCES };
-        for (side, sources) in [(Side::Adapter, &SOURCES), (Side::Adapter, &with_sdk), (Side::Host, &SOURCES)]
-        {
-            for language in ALL {
-                let Ok(skeleton) = skeleton(side, language, sources) else {
-                    assert_eq!(side, Side::Host, "{}", language.name());
-                    continue;
-                };
-                let folder = tempfile::tempdir().unwrap();
-                skeleton.write(folder.path(), Existing::Kept).unwrap();
-                let subject = crate::subject::read_config(&folder.path().join("conform.toml"), side).unwrap();
-                assert!(!subject.command.is_empty());
-                for file in &skeleton.files {
-                    let left = MARKS.iter().find(|mark| file.text.contains(&format!("@{mark}@")));
-                    assert_eq!(left, None, "{}", file.path);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn the_probes_of_the_examples_are_those_of_the_skeletons() {
-        for (language, example) in
-            [(Language::Python, "python"), (Language::Node, "node"), (Language::Go, "go/echo")]
-        {
-            let files = adapter(language, &SOURCES);
-            let probe = files.iter().find(|file| file.path.starts_with("probe.")).unwrap();
-            let path =
-                Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples").join(example).join(probe.path);
-            assert_eq!(fs::read_to_string(&path).unwrap(), probe.text, "{} is a copy", path.display());
-        }
-    }
-
-    #[test]
-    fn what_is_there_is_kept_unless_it_may_be_replaced() {
-        let folder = tempfile::tempdir().unwrap();
-        let mine = folder.path().join("conform.toml");
-        fs::write(&mine, "mine").unwrap();
-        let skeleton = skeleton(Side::Adapter, Language::Python, &SOURCES).unwrap();
-        let error = skeleton.write(folder.path(), Existing::Kept).unwrap_err().to_string();
-        assert!(error.contains("conform.toml"), "{error}");
-        assert_eq!(fs::read_to_string(&mine).unwrap(), "mine");
-        assert!(!folder.path().join("adapter.py").exists());
-        skeleton.write(folder.path(), Existing::Replaced).unwrap();
-        assert_ne!(fs::read_to_string(&mine).unwrap(), "mine");
-    }
-}
+mod tests;

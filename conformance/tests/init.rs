@@ -115,6 +115,25 @@ fn the_typescript_skeleton_has_every_file_that_it_compiles() {
     }
 }
 
+/// The package's own check compiles these and runs the smoke set with them.
+#[test]
+fn the_skeletons_of_node_on_the_package_name_its_folder() {
+    for language in ["typescript", "node"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let sdk = concat!(env!("CARGO_MANIFEST_DIR"), "/../adapters-sdk");
+        let written = suite(folder.path(), &["init", "adapter", "--lang", language, "--sdk", sdk]);
+        assert!(written.status.success(), "{written:?}");
+        let next = String::from_utf8_lossy(&written.stdout).into_owned();
+        assert!(next.contains("first\n") && next.contains("  npm test\n"), "{next}");
+        assert!(next.contains("`answer` in answer."), "{next}");
+        let manifest = std::fs::read_to_string(folder.path().join("package.json")).expect("it is there");
+        let manifest: serde_json::Value = serde_json::from_str(&manifest).expect("JSON");
+        let named =
+            manifest["dependencies"]["@trunkline/sdk"].as_str().and_then(|named| named.strip_prefix("file:"));
+        assert!(Path::new(named.expect("a folder")).join("package.json").is_file(), "{manifest}");
+    }
+}
+
 /// A test fetches nothing: the package is taken as it lies here, and pip is not run.
 #[test]
 fn the_python_skeleton_on_the_package_passes_and_its_own_tests_do() {

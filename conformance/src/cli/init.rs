@@ -32,8 +32,8 @@ pub(super) struct InitArguments {
     /// The action that CI runs the suite by
     #[arg(long, value_name = "NAME@COMMIT", default_value = ACTION)]
     action: String,
-    /// For an adapter in Rust or Python: the folder `adapters-sdk` of a checkout, since neither SDK is on an index of packages
-    /// yet; in Python without one, no package is used
+    /// For an adapter in Rust, Python, TypeScript or Node: the folder `adapters-sdk` of a checkout, since none of the packages is
+    /// on an index yet; without it only the one in Rust uses a package
     #[arg(long, value_name = "FOLDER")]
     sdk: Option<PathBuf>,
 }
@@ -50,7 +50,7 @@ enum SideName {
 enum LanguageName {
     /// Python 3.10, standard library
     Python,
-    /// Node 20, no packages
+    /// Node 20
     Node,
     /// Node 20, `tsc` from npm
     Typescript,
@@ -98,8 +98,9 @@ pub(super) fn init(arguments: &InitArguments) -> u8 {
     for file in &skeleton.files {
         anstream::println!("wrote {}", arguments.dir.join(file.path).display());
     }
+    let has = |path: &str| skeleton.files.iter().any(|file| file.path == path);
     let mut steps = Vec::new();
-    if skeleton.files.iter().any(|file| file.path == "Cargo.toml") && arguments.sdk.is_none() {
+    if has("Cargo.toml") && arguments.sdk.is_none() {
         steps.push("fill in OWNER in Cargo.toml, or begin again with --force --sdk FOLDER".to_owned());
     }
     if arguments.dir.as_path() != Path::new(".") {
@@ -108,6 +109,7 @@ pub(super) fn init(arguments: &InitArguments) -> u8 {
     let host = if side == Side::Host { " --host" } else { "" };
     let builds = match (side, language) {
         (Side::Adapter, Language::TypeScript) => "   # npm builds it first",
+        (Side::Adapter, Language::Node) if sdk.is_some() => "   # npm builds the package first",
         (Side::Adapter, Language::Python) if sdk.is_some() => "   # pip builds it first",
         (Side::Adapter, Language::Go) => "   # go builds it first",
         (Side::Adapter, Language::Java) => "   # javac builds it first",
@@ -115,8 +117,10 @@ pub(super) fn init(arguments: &InitArguments) -> u8 {
         _ => "",
     };
     steps.push(format!("trunkline-conformance smoke{host} --config conform.toml{builds}"));
-    if skeleton.files.iter().any(|file| file.path == "test_adapter.py") {
+    if has("test_adapter.py") {
         steps.push(".venv/bin/python -m pytest".to_owned());
+    } else if has("answer.test.ts") || has("answer.test.js") {
+        steps.push("npm test".to_owned());
     }
     if side == Side::Adapter {
         steps.push("trunkline-conformance adapter --config conform.toml".to_owned());

@@ -1,0 +1,5 @@
+// An adapter on the package @trunkline/sdk, on Node 20 or later. What it does is in `answer.ts`.
+import { serve } from "@trunkline/sdk";
+import { answer } from "./answer.js";
+
+await serve(answer);
