@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::anyhow;
 use clap::Args;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use trunkline_gateway::{Method, StatusCode, ask};
@@ -143,6 +144,7 @@ impl Folder {
     /// # Errors
     /// As [`Folder::ask`].
     pub(crate) async fn remove(&self, session: &str) -> Result<(), Fault> {
+        let session = utf8_percent_encode(session, NON_ALPHANUMERIC);
         match self.answer(Method::DELETE, &format!("/v1/sessions/{session}?remove=true")).await? {
             (StatusCode::NOT_FOUND, _) => Ok(()),
             answer => accepted(answer).map(drop),

@@ -2,6 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
+    os::unix::net::UnixStream,
     path::Path,
     process::{Child, ChildStdin, ChildStdout, Stdio},
 };
@@ -186,6 +187,39 @@ fn two_editors_share_one_journal_and_survive_their_daemon() {
     assert!(one.prompts(&session, "third").unwrap().contains("third"));
     one.ends();
     two.ends();
+}
+
+/// Another hub names its sessions as it likes: one that is removed is that one.
+#[test]
+fn a_session_is_removed_whatever_its_id() {
+    let place = Place::new();
+    let mut editor = Editor::new(&place.0, &["--agent", "echo"]);
+    let first = editor.opens(&place.folder("one")).unwrap();
+    let odd = format!("{first}/stop?remove=no#%41 ä");
+    let mut hub = UnixStream::connect(place.folder("state/journal/host.sock")).unwrap();
+    let start = json!({
+        "type": "session.start",
+        "session_id": odd,
+        "protocol": 1,
+        "extensions": ["options", "control", "journal"],
+        "agent_id": "echo",
+        "cwd": place.folder("one"),
+    });
+    writeln!(hub, "{start}").unwrap();
+    let mut lines = BufReader::new(hub).lines().map(Result::unwrap);
+    lines.find(|line| line.contains("session.ready")).unwrap();
+    drop(lines);
+    let sessions = |editor: &mut Editor| {
+        let listed = editor.asks("session/list", &json!({})).unwrap();
+        let ids = listed["sessions"].as_array().unwrap().iter();
+        let mut ids: Vec<_> = ids.map(|one| one["sessionId"].as_str().unwrap().to_owned()).collect();
+        ids.sort();
+        ids
+    };
+    assert_eq!(sessions(&mut editor), [&*first, &odd]);
+    editor.asks("session/delete", &json!({"sessionId": odd})).unwrap();
+    assert_eq!(sessions(&mut editor), [first]);
+    editor.ends();
 }
 
 /// It has a daemon of its own, whatever the configuration and the environment name; editors share it.
