@@ -1,6 +1,7 @@
 //! Between a client of ACP and a relay with a journal: lines in, lines out. No clock, no input, no output.
 
 mod entries;
+mod opening;
 mod requests;
 mod turns;
 

@@ -278,7 +278,6 @@ impl Core {
             if session.is_in_cwd && is_asked && applied.iter().all(|applied| applied != CWD) {
                 applied.push(CWD.to_owned());
             }
-
             let asked = session.start.as_deref().into_iter().flat_map(SessionStart::options);
             let applied = asked.filter(|option| applied.iter().any(|applied| applied == option)).collect();
             session.known().options_applied = applied;
