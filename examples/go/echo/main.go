@@ -1,4 +1,5 @@
-// Command echo is an adapter on the standard library alone: many sessions, stop, a permission demo.
+// Command echo is an adapter on the standard library alone: many sessions, stop, a permission demo. It shows what the
+// protocol asks of a program, so it reads for itself; ../trunkline is the file to copy, which does more.
 package main
 
 import (
