@@ -11,7 +11,15 @@ import { TrunklineAdapter } from "../dist/agent-swarm/trunkline-adapter.js";
 import { AGENT, example, NONE, serving, skipWithout } from "./programs.mjs";
 
 const scratch = mkdtempSync(join(tmpdir(), "bridge-swarm-"));
-after(() => rmSync(scratch, { recursive: true, force: true }));
+let daemon; // ended also where its test fails
+after(async () => {
+  if (daemon && daemon.exitCode === null && daemon.signalCode === null) {
+    const ended = new Promise((resolve) => daemon.on("exit", resolve));
+    daemon.kill();
+    await ended;
+  }
+  rmSync(scratch, { recursive: true, force: true });
+});
 let tasks = 0;
 const shown = [];
 console.error = (...what) => shown.push(...what);
@@ -293,7 +301,7 @@ describe("agent-swarm", { concurrency: 4 }, () => {
     writeFileSync(file, JSON.stringify({ agents }));
     const env = { ...process.env, HOME: scratch, XDG_STATE_HOME: join(scratch, "xdg") };
     const up = ["up", "--http", "127.0.0.1:0", "--json", "--state", join(scratch, "state"), "--config", file];
-    const daemon = spawn("trunkline", up, { env, stdio: ["ignore", "pipe", "inherit"] });
+    daemon = spawn("trunkline", up, { env, stdio: ["ignore", "pipe", "inherit"] });
     let said = "";
     for await (const chunk of daemon.stdout) if ((said += chunk).includes("}\n")) break;
     const adapter = new TrunklineAdapter({ connect: unixSocket(JSON.parse(said).socket), agent: "agent" });
@@ -307,9 +315,6 @@ describe("agent-swarm", { concurrency: 4 }, () => {
     const { custom } = await run(adapter, configOf("work"));
     assert.deepEqual(custom("trunkline.progress"), [{ message: "half of it" }]);
     assert.equal(await adapter.canResume("native-1"), true);
-    const ended = new Promise((resolve) => daemon.on("exit", resolve));
-    daemon.kill();
-    await ended;
   });
 
   test("what a sub-agent says, or was said long ago, is not one of its messages", { skip: NONE }, async () => {
