@@ -1181,7 +1181,7 @@ export interface Diff {
 }
 
 /** What happened to a session. */
-export type Fact = "opened" | "process_ended" | "resumed" | "host_restarted";
+export type Fact = "opened" | "process_ended" | "resumed" | "host_restarted" | "moved";
 
 /** The failure. */
 export interface Failure {
