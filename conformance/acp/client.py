@@ -1,7 +1,7 @@
 """Drives an agent with ACP's own Python library: new, prompt, permission, cancel, load, resume, two at once.
 
     client.py RECORD trunkline acp [ARGUMENTS]
-    client.py RECORD http|ws                      the daemon at ACP_URL, with ACP_TOKEN
+    client.py RECORD http|h2c|ws                  the daemon at ACP_URL, with ACP_TOKEN
 
 Every message of both sides goes to the file RECORD, which validate.mjs holds against the official schema.
 """

@@ -98,10 +98,13 @@ async def process(editor, record):
 async def daemon(editor, record):
     """The daemon at ACP_URL, for who has ACP_TOKEN."""
     url, headers = os.environ["ACP_URL"] + "/acp", {"Authorization": f"Bearer {os.environ['ACP_TOKEN']}"}
-    if TARGET == ["http"]:
+    if TARGET[0] in ("http", "h2c"):
+        import httpx
         from acp.http import create_http_stream
 
-        transport = create_http_stream(url, headers=headers)
+        # HTTP/2 without TLS is spoken by a client that knows of it beforehand.
+        client = httpx.AsyncClient(http1=TARGET == ["http"], http2=True, timeout=None)
+        transport = create_http_stream(url, headers=headers, client=client)
     else:
         from acp.ws import create_websocket_stream
 
@@ -115,8 +118,8 @@ async def daemon(editor, record):
 
 @contextlib.asynccontextmanager
 async def opened(editor, record=RECORD):
-    """An agent that knows the editor. `http` and `ws` are a daemon's; else TARGET is a command."""
-    async with (daemon if TARGET[0] in ("http", "ws") else process)(editor, record) as agent:
+    """An agent that knows the editor. `http`, `h2c` and `ws` are a daemon's; else TARGET is a command."""
+    async with (daemon if TARGET[0] in ("http", "h2c", "ws") else process)(editor, record) as agent:
         editor.told = await agent.initialize(
             protocol_version=acp.PROTOCOL_VERSION, client_capabilities=editor.can
         )

@@ -1,7 +1,7 @@
 """Drives a daemon as editors elsewhere do that lose it: a connection that ends while it is asked, one that another takes
 over, a daemon that is killed and comes back.
 
-    remote.py RECORD http|ws                      the daemon at ACP_URL, with ACP_TOKEN; it is killed
+    remote.py RECORD http|h2c|ws                  the daemon at ACP_URL, with ACP_TOKEN; it is killed
 """
 
 import asyncio

@@ -1,8 +1,11 @@
 //! Connections: taken one by one, bounded in number, in the time until a request is there, and in its size.
 
+mod begun;
+mod http2;
+
 use std::{convert::Infallible, future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
-use axum::{Router, body::Body, http::Request};
+use axum::{Router, body::Body, http::Request, response::Response};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::process::{Resource, getrlimit};
@@ -16,6 +19,7 @@ use tokio::{
 use tower_service::Service;
 use trunkline_relay::{PrivateSocket, serve_hub};
 
+use self::begun::Begun;
 use crate::{
     caller::Caller,
     entrance::{Entrance, Way},
@@ -197,44 +201,62 @@ async fn end(mut open: JoinSet<()>) {
 }
 
 /// Serves the requests of one connection, which holds its place as long.
-pub(crate) fn serve<S>(
+pub(crate) async fn serve<S>(
     stream: S,
     router: Router,
     from: Peer,
     mut stopped: watch::Receiver<bool>,
     place: impl Send,
-) -> impl Future<Output = ()> + Send
-where
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let service = service_fn(move |request: Request<Incoming>| {
+    let begun = tokio::select! {
+        begun = timeout(HEAD, Begun::of(stream)) => begun,
+        _ = stopped.changed() => return,
+    };
+    let Ok(Ok(stream)) = begun else { return };
+    if stream.is_http2() {
+        http2::serve(stream, router, from, stopped).await;
+        return drop(place);
+    }
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .max_buf_size(HEAD_BYTES)
+        .serve_connection(TokioIo::new(stream), service(router, from))
+        .with_upgrades();
+    let mut served = std::pin::pin!(served);
+    let ended = tokio::select! {
+        ended = served.as_mut() => ended,
+        _ = stopped.changed() => {
+            served.as_mut().graceful_shutdown();
+            served.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!("a connection has ended: {error}");
+    }
+    drop(place);
+}
+
+/// Answers the requests of a connection, each of which notes from where it comes.
+fn service(
+    router: Router,
+    from: Peer,
+) -> impl hyper::service::Service<
+    Request<Incoming>,
+    Response = Response,
+    Error = Infallible,
+    Future = impl Future<Output = Result<Response, Infallible>> + Send,
+> + Send {
+    service_fn(move |request: Request<Incoming>| {
         let (mut router, from) = (router.clone(), from.clone());
         async move {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(from);
-            Ok::<_, Infallible>(router.call(request).await.unwrap_or_else(|never| match never {}))
+            Ok(router.call(request).await.unwrap_or_else(|never| match never {}))
         }
-    });
-    async move {
-        let served = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD)
-            .max_buf_size(HEAD_BYTES)
-            .serve_connection(TokioIo::new(stream), service)
-            .with_upgrades();
-        let mut served = std::pin::pin!(served);
-        let ended = tokio::select! {
-            ended = served.as_mut() => ended,
-            _ = stopped.changed() => {
-                served.as_mut().graceful_shutdown();
-                served.await
-            }
-        };
-        if let Err(error) = ended {
-            tracing::debug!("a connection has ended: {error}");
-        }
-        drop(place);
-    }
+    })
 }
 
 #[cfg(test)]

@@ -140,7 +140,7 @@ impl Loaded {
             key: key.to_owned(),
             error,
         })?;
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Self { config: Arc::new(config), certificate: own })
     }
 }
