@@ -78,6 +78,7 @@ func (a adapter) input(turn, text string) {
 // until reads to the next message of a type; it, and the output before it.
 func (a adapter) until(kind string) (m Fields, output string) {
 	a.Helper()
+	var said strings.Builder
 	for {
 		line, err := a.out.ReadBytes('\n')
 		if err != nil {
@@ -91,10 +92,10 @@ func (a adapter) until(kind string) (m Fields, output string) {
 			a.Fatal(err)
 		}
 		if m["type"] == "output" {
-			output += m["content"].(string)
+			said.WriteString(m["content"].(string))
 		}
 		if m["type"] == kind {
-			return m, output
+			return m, said.String()
 		}
 	}
 }
