@@ -28,5 +28,6 @@ mod trees {
             return skipped(&format!("no bubblewrap: {why}"));
         }
         chamber::run(Holder::Bubblewrap);
+        chamber::run(Holder::Dated);
     }
 }

@@ -13,10 +13,11 @@ pub(crate) const HOLDER: &str = "TRUNKLINE_TEST_HOLDER";
 const WITHIN: &str = "TRUNKLINE_TEST_WITHIN";
 const STAMPS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../process/tests/deadlines/stamps.py");
 
-/// By which its first children live.
-const FIRST: Duration = Duration::from_secs(2);
+/// By which its first children live: long enough for a busy machine to start them.
+const FIRST: Duration = Duration::from_secs(8);
 
-/// Commands: `start FIFO`, `nest FIFO`, `extend MILLISECONDS`, `pass`. Each is answered with a line `said: …`.
+/// Commands: `start FIFO`, `nest FIFO`, `extend MILLISECONDS` from the deadline or from now, `pass`: waits until none lives. Each
+/// is answered with a line `said: …`.
 #[tokio::test]
 #[ignore = "the host of a scene, which runs it in a process of its own"]
 async fn host() {
@@ -45,15 +46,12 @@ async fn host() {
                     .env(HOLDER, &holder)
                     .env(WITHIN, of)
                     .deadline(deadline.clone());
-                children.push(
-                    spawn(held(itself, &holder, [&String::new(), &String::new(), &String::new()]))
-                        .await
-                        .unwrap(),
-                );
+                children.push(spawn(held(itself, &holder, &[], "")).await.unwrap());
                 "started".to_owned()
             }
             "extend" => {
-                deadline.extend(BootInstant::now() + Duration::from_millis(of.parse().unwrap()));
+                let from = deadline.until().max(BootInstant::now());
+                deadline.extend(from + Duration::from_millis(of.parse().unwrap()));
                 deadline.until().as_nanos().to_string()
             }
             "pass" => {
@@ -73,8 +71,8 @@ async fn host() {
 async fn start(holder: &str, fifo: &str, deadline: Option<&Deadline>) -> Result<Child, SpawnError> {
     let python = Python::find();
     let stamps = std::fs::canonicalize(STAMPS).unwrap().into_os_string().into_string().unwrap();
-    let folder = std::path::Path::new(fifo).parent().unwrap().to_str().unwrap().to_owned();
+    let folder = std::path::Path::new(fifo).parent().unwrap().to_str().unwrap();
     let mut spec = ChildSpec::new(&python.program).args([&*stamps, fifo]);
     spec.deadline = deadline.cloned();
-    spawn(held(spec, holder, [&python.prefix, &stamps, &folder])).await
+    spawn(held(spec, holder, &[&python.prefix, &stamps], folder)).await
 }

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
-use nix::sys::stat::Mode;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use trunkline_process::BootInstant;
@@ -17,11 +17,12 @@ use super::host::HOLDER;
 /// Bounds a wait that ends much earlier unless something is broken.
 const HANG: Duration = Duration::from_secs(60);
 /// How late a process of a tree may still do something: the time that it takes to kill all of them.
-const LATE: Duration = Duration::from_millis(100);
+pub(crate) const LATE: Duration = Duration::from_millis(100);
 
 pub(crate) struct Scene {
     folder: TempDir,
     host: Child,
+    late: Duration,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
 }
@@ -32,42 +33,50 @@ struct Written {
     last: BootInstant,
 }
 
+#[allow(dead_code, reason = "each crate uses its part")]
 impl Scene {
-    pub(crate) fn new(holder: &str) -> Self {
+    /// A host whose trees are held like this, and may do something for so long after their deadline.
+    pub(crate) fn new(holder: &str, late: Duration) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        // What a host that is killed leaves goes with the scene.
+        let temp = folder.path().join("tmp");
+        std::fs::create_dir(&temp).unwrap();
+        std::fs::create_dir(folder.path().join("io")).unwrap();
         let mut host = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "--ignored", "--nocapture", "deadlines::host::host"])
             .env(HOLDER, holder)
+            .env("TMPDIR", &temp)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let (stdin, stdout) = (host.stdin.take().unwrap(), BufReader::new(host.stdout.take().unwrap()));
-        Self { folder: tempfile::tempdir().unwrap(), host, stdin, stdout }
+        Self { folder, host, late, stdin, stdout }
     }
 
     /// A host that stands still: what it has started before and after an extension ends when that is over.
     pub(crate) fn stop_host(mut self) {
         let mut before = self.start("start", "before");
         before.is_written_by_all();
-        let until = self.extend(2500);
+        let until = self.extend(1000);
         let mut after = self.start("start", "after");
         after.is_written_by_all();
         self.signal(Signal::STOP);
         for (written, what) in [(&mut before, "before"), (&mut after, "after")] {
-            written.ends_at(until, what);
+            written.ends_at(until, self.late, what);
         }
         self.signal(Signal::CONT);
         self.host.kill().unwrap();
         self.host.wait().unwrap();
     }
 
-    /// The same, for a tree within a tree: that of an agent in that of its adapter.
-    pub(crate) fn stop_host_of_agent(mut self) {
-        let mut written = self.start("nest", "nested");
+    /// The same, for one tree that is started in another way, and a host that is killed while it stands still.
+    pub(crate) fn stop_host_of(mut self, how: &str) {
+        let mut written = self.start(how, how);
         written.is_written_by_all();
-        let until = self.extend(2500);
+        let until = self.extend(1000);
         self.signal(Signal::STOP);
-        written.ends_at(until, "nested");
+        written.ends_at(until, self.late, how);
         self.signal(Signal::KILL);
         self.host.wait().unwrap();
     }
@@ -77,20 +86,20 @@ impl Scene {
         let mut first = self.start("start", "first");
         first.is_written_by_all();
         let until = BootInstant::from_nanos(self.tell("pass").parse().unwrap());
-        first.ends_at(until, "first");
-        assert_eq!(self.tell(&format!("start {}", self.folder.path().join("none").display())), "late");
+        first.ends_at(until, self.late, "first");
+        assert_eq!(self.tell(&format!("start {}", self.folder.path().join("io/none").display())), "late");
         let until = self.extend(2000);
         let mut second = self.start("start", "second");
         second.is_written_by_all();
         assert!(first.lines.recv().is_err(), "what has ended stays so");
-        second.ends_at(until, "second");
+        second.ends_at(until, self.late, "second");
         drop(self.stdin);
         assert!(self.host.wait().unwrap().success());
     }
 
     fn start(&mut self, how: &str, name: &str) -> Written {
-        let fifo = self.folder.path().join(name);
-        nix::unistd::mkfifo(&fifo, Mode::S_IRWXU).unwrap();
+        let fifo = self.folder.path().join("io").join(name);
+        mknodat(CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
         let written = Written::of(&fifo);
         assert_eq!(self.tell(&format!("{how} {}", fifo.display())), "started");
         written
@@ -138,12 +147,12 @@ impl Written {
     }
 
     /// Reads to the end: no process of the tree is left before the deadline, and none writes after it.
-    fn ends_at(&mut self, until: BootInstant, what: &str) {
+    fn ends_at(&mut self, until: BootInstant, may_be: Duration, what: &str) {
         while self.next().is_some() {}
         let ended = BootInstant::now();
         assert!(ended >= until, "{what} ended {:?} too early", until.saturating_duration_since(ended));
         let late = self.last.saturating_duration_since(until);
-        assert!(late < LATE, "{what} wrote {late:?} after its deadline");
+        assert!(late < may_be, "{what} wrote {late:?} after its deadline");
     }
 
     fn next(&mut self) -> Option<(String, BootInstant)> {

@@ -1,4 +1,8 @@
-"""Writes the machine's clock to a FIFO every 10 ms, by itself and by a daemon that it leaves. Usage: stamps.py FIFO"""
+"""Writes the machine's clock to a FIFO every 10 ms, by itself and by a daemon that it leaves. Usage:
+stamps.py FIFO [PIDS]
+
+It adds both numbers to the file PIDS.
+"""
 
 import os
 import signal
@@ -7,6 +11,9 @@ import time
 
 
 def stamp(out, who):
+    if sys.argv[2:]:
+        with open(sys.argv[2], "a") as pids:
+            print(os.getpid(), file=pids)
     while True:
         os.write(out, b"%s %d\n" % (who, time.clock_gettime_ns(time.CLOCK_BOOTTIME)))
         time.sleep(0.01)

@@ -10,10 +10,12 @@ pub(crate) enum Holder {
     Group,
     /// A sandbox, which has a PID namespace.
     Bubblewrap,
+    /// One with a deadline, which has an init outside too.
+    Dated,
 }
 
-pub(crate) const HOLDERS: [Holder; 4] =
-    [Holder::Namespace, Holder::Reaper, Holder::Group, Holder::Bubblewrap];
+pub(crate) const HOLDERS: [Holder; 5] =
+    [Holder::Namespace, Holder::Reaper, Holder::Group, Holder::Bubblewrap, Holder::Dated];
 
 impl Holder {
     /// The containment that is asked for.
@@ -22,7 +24,7 @@ impl Holder {
             Self::Namespace => Containment::Namespace,
             Self::Reaper => Containment::Reaper,
             Self::Group => Containment::Group,
-            Self::Bubblewrap => Containment::Auto,
+            Self::Bubblewrap | Self::Dated => Containment::Auto,
         }
     }
 
@@ -37,6 +39,7 @@ impl Holder {
             Self::Reaper => 1,
             Self::Namespace => 2,
             Self::Bubblewrap => 3,
+            Self::Dated => 4,
         }
     }
 }
@@ -78,16 +81,18 @@ impl Cell {
         let leaves_its_group = matches!(self.kind, "daemon" | "hopper" | "holder");
         let host_dies = matches!(self.dying, Dying::HostExits | Dying::HostKilled);
         match self.holder {
-            Holder::Namespace | Holder::Reaper | Holder::Bubblewrap => true,
+            Holder::Namespace | Holder::Reaper | Holder::Bubblewrap | Holder::Dated => true,
             // Of a wrapper's child no one is left to kill the group.
             Holder::Group if host_dies => !leaves_its_group && self.kind != "wrapper",
             Holder::Group => !leaves_its_group || counted,
         }
     }
 
-    /// Whether it applies: a child that minds nothing does not end by itself.
+    /// Whether it applies: a child that minds nothing does not end by itself. What a deadline changes, a few kinds tell.
     pub(crate) fn is_possible(self) -> bool {
-        !(self.dying == Dying::End && self.kind == "deaf")
+        let minds_nothing = self.dying == Dying::End && self.kind == "deaf";
+        let is_like_another = matches!(self.kind, "plain" | "hopper" | "holder");
+        !(minds_nothing || (self.holder == Holder::Dated && is_like_another))
     }
 
     pub(crate) fn name(self) -> String {

@@ -4,7 +4,7 @@ use std::io::BufRead;
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, BufReader};
-use trunkline_process::{ChildSpec, StopSteps, spawn, stop};
+use trunkline_process::{BootInstant, ChildSpec, Deadline, StopSteps, spawn, stop};
 
 use super::cell::{Cell, Dying, Holder};
 use super::python::Python;
@@ -12,6 +12,9 @@ use super::{INIT, sandboxed};
 
 pub(crate) const CELL: &str = "TRUNKLINE_TEST_CELL";
 const TREE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../process/tests/trees/tree.py");
+
+/// A deadline that does not come.
+const FAR: Duration = Duration::from_secs(3600);
 
 /// Short, so that only the order counts.
 const STEPS: StopSteps =
@@ -28,7 +31,10 @@ async fn host() {
         "wrapper" => ChildSpec::new("/bin/sh").args(["-c", "\"$0\" \"$1\" plain; :", &python.program, &tree]),
         kind => ChildSpec::new(&python.program).args([&tree, kind]),
     };
-    if cell.holder == Holder::Bubblewrap {
+    if cell.holder == Holder::Dated {
+        spec = spec.deadline(Deadline::new(BootInstant::now() + FAR));
+    }
+    if matches!(cell.holder, Holder::Bubblewrap | Holder::Dated) {
         spec = sandboxed(spec.work_dir("/usr"), [&python.prefix, &tree]);
     }
     let mut child = spawn(spec.containment(cell.holder.containment())).await.unwrap();

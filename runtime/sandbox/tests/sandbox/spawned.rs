@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use trunkline_process::{Child, ChildSpec, StopSteps, init, spawn, stop};
+use trunkline_process::{BootInstant, Child, ChildSpec, Deadline, StopSteps, init, spawn, stop};
 use trunkline_sandbox::{Backend, Network, Sandbox};
 use trunkline_testing::skipped;
 
@@ -23,6 +23,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 struct Scene {
     dir: TempDir,
     sandbox: Sandbox,
+    deadline: Option<Deadline>,
 }
 
 impl Scene {
@@ -35,7 +36,14 @@ impl Scene {
         for folder in ["work", "private", "exchange"] {
             fs::create_dir(dir.path().join(folder)).unwrap();
         }
-        Some(Self { dir, sandbox: Sandbox::new(backend) })
+        Some(Self { dir, sandbox: Sandbox::new(backend), deadline: None })
+    }
+
+    /// A bubblewrap without a deadline, and one with, which has an init outside too.
+    fn both() -> Vec<Self> {
+        let deadline = Some(Deadline::new(BootInstant::now() + DEADLINE));
+        let dated = Self::new(Backend::Bubblewrap).map(|scene| Self { deadline, ..scene });
+        Self::new(Backend::Bubblewrap).into_iter().chain(dated).collect()
     }
 
     fn at(&self, path: &str) -> PathBuf {
@@ -43,8 +51,8 @@ impl Scene {
     }
 
     fn spec(&self, script: &str) -> ChildSpec {
-        ChildSpec::new("sh")
-            .args(["-c", script])
+        let spec = ChildSpec { deadline: self.deadline.clone(), ..ChildSpec::new("sh") };
+        spec.args(["-c", script])
             .work_dir(self.at("work"))
             .private_root(self.at("private"))
             .exchange(self.at("exchange"))
@@ -134,31 +142,33 @@ async fn the_keys_of_the_hosts_session_stay_outside() {
 
 #[tokio::test]
 async fn exit_codes_and_missing_interpreters_are_told() {
-    let Some(scene) = Scene::new(Backend::Bubblewrap) else { return };
-    assert_eq!(scene.run(scene.spec("exit 9")).await.1, Some(9));
-    let script = scene.at("work/script");
-    fs::write(&script, "#!/no/such/interpreter\n").unwrap();
-    fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let mut spec = scene.spec("");
-    spec.program = script.into();
-    let error = spawn(spec).await.unwrap_err();
-    assert!(error.to_string().contains("interpreter"), "{error}");
-    assert!(scene.is_tidy());
+    for scene in Scene::both() {
+        assert_eq!(scene.run(scene.spec("exit 9")).await.1, Some(9));
+        let script = scene.at("work/script");
+        fs::write(&script, "#!/no/such/interpreter\n").unwrap();
+        fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let mut spec = scene.spec("");
+        spec.program = script.into();
+        let error = spawn(spec).await.unwrap_err();
+        assert!(error.to_string().contains("interpreter"), "{error}");
+        assert!(scene.is_tidy());
+    }
 }
 
 #[tokio::test]
 async fn sigterm_gives_the_program_inside_its_grace() {
-    let Some(scene) = Scene::new(Backend::Bubblewrap) else { return };
-    let script = "trap 'sleep 0.1; echo bye; exit 5' TERM; echo up; while :; do sleep 600 & wait; done";
-    let mut child = within("the start", spawn(scene.spec(script))).await.unwrap();
-    let mut stdout = child.take_stdout().unwrap();
-    let mut up = [0; 3];
-    within("the first words", stdout.read_exact(&mut up)).await.unwrap();
-    let steps = StopSteps { eof: Duration::ZERO, term: DEADLINE, ..StopSteps::default() };
-    assert_eq!(within("the stop", stop(child, steps)).await.code, Some(5));
-    let mut rest = String::new();
-    within("the last words", stdout.read_to_string(&mut rest)).await.unwrap();
-    assert_eq!(rest, "bye\n");
+    for scene in Scene::both() {
+        let script = "trap 'sleep 0.1; echo bye; exit 5' TERM; echo up; while :; do sleep 600 & wait; done";
+        let mut child = within("the start", spawn(scene.spec(script))).await.unwrap();
+        let mut stdout = child.take_stdout().unwrap();
+        let mut up = [0; 3];
+        within("the first words", stdout.read_exact(&mut up)).await.unwrap();
+        let steps = StopSteps { eof: Duration::ZERO, term: DEADLINE, ..StopSteps::default() };
+        assert_eq!(within("the stop", stop(child, steps)).await.code, Some(5));
+        let mut rest = String::new();
+        within("the last words", stdout.read_to_string(&mut rest)).await.unwrap();
+        assert_eq!(rest, "bye\n");
+    }
 }
 
 #[tokio::test]
