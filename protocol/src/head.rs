@@ -12,6 +12,7 @@ use crate::{
     id::MAX_ID_BYTES,
     line::BOM,
     scan::{self, Name, Scanned},
+    stamp::{STAMP, Stamp},
 };
 
 /// The members that every message may have and those of `output` and `user.input`.
@@ -108,11 +109,26 @@ impl<'a> Head<'a> {
     /// # Errors
     /// [`Unread`], as [`Envelope::parse`].
     pub fn message<B: Body>(mut self) -> Result<Envelope<B>, Unread> {
+        let (body, meta) = self.body()?;
+        Ok(self.envelope(body, meta))
+    }
+
+    /// The whole message, and what its entry of a journal has beside it.
+    ///
+    /// # Errors
+    /// [`Unread`], as [`Envelope::parse`].
+    pub(crate) fn stamped<B: Body>(mut self) -> Result<(Envelope<B>, Stamp), Unread> {
+        let kind = self.kind_of::<B>()?;
+        let mut stamp = Stamp::default();
+        let (body, meta) = self.body_beside(kind, STAMP, |fields| stamp = Stamp::of(fields))?;
+        Ok((self.envelope(body, meta), stamp))
+    }
+
+    fn envelope<B>(self, body: B, meta: Option<crate::Meta>) -> Envelope<B> {
         let session_id = SessionId::new(&*self.session_id).unwrap_or_else(|_| SessionId::none());
         let turn_id = self.turn_id.as_deref().and_then(|id| TurnId::new(id).ok());
-        let (body, meta) = self.body()?;
         let large = self.large().map(Box::new);
-        Ok(Envelope { session_id, turn_id, meta, large, body })
+        Envelope { session_id, turn_id, meta, large, body }
     }
 
     /// The members of the message that lie in files. `None` where it names none (`large`).
@@ -138,14 +154,26 @@ impl<'a> Head<'a> {
     /// # Errors
     /// [`Unread`], as [`Envelope::parse`].
     pub fn body_of<B: Body>(&mut self, kind: B::Kind) -> Result<(B, Option<crate::Meta>), Unread> {
+        self.body_beside(kind, &[], |_| ())
+    }
+
+    /// The same, and `beside` reads the members of these names.
+    #[inline]
+    fn body_beside<B: Body>(
+        &mut self,
+        kind: B::Kind,
+        names: &[&'static str],
+        beside: impl FnOnce(&Fields<'_>),
+    ) -> Result<(B, Option<crate::Meta>), Unread> {
         if self.plain
             && let Some(body) = B::from_head(kind, self)
         {
             return Ok((body, None));
         }
-        let Some(fields) = Fields::split(self.line, &[&["_meta"], B::fields(kind)]) else {
+        let Some(fields) = Fields::split(self.line, &[&["_meta"], names, B::fields(kind)]) else {
             return Err(Unread::Noise);
         };
+        beside(&fields);
         let bad = |Fault { field, why }: Fault| Unread::Bad {
             kind: Some(B::name_of(kind)),
             session_id: SessionId::new(&*self.session_id).ok(),

@@ -11,12 +11,11 @@ use std::{
     sync::Arc,
 };
 
-use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 use trunkline_protocol::{
-    AdapterBody, AdapterMessage, Body, Envelope, HostBody, HubBody, Item, PROTOCOL, RelayMessage, RequestId,
-    SessionAttach, SessionDetach, SessionId, Unread,
+    AdapterBody, Body, Envelope, FromRelay, HostBody, HubBody, Item, PROTOCOL, RequestId, SessionAttach,
+    SessionDetach, SessionId,
 };
 
 use crate::{
@@ -91,13 +90,6 @@ pub(crate) struct Core {
     /// How many files were made.
     files: u64,
     out: Effects,
-}
-
-/// What an entry of a journal has beside its message.
-#[derive(Debug, Default, Deserialize)]
-struct Stamp {
-    seq: Option<u64>,
-    epoch: Option<u64>,
 }
 
 impl Core {
@@ -183,13 +175,9 @@ impl Core {
 
     /// Takes a line of the relay.
     pub(crate) fn relay(&mut self, line: &str, now: Instant) {
-        let stamp: Stamp = serde_json::from_str(line).unwrap_or_default();
-        match AdapterMessage::parse(line) {
-            Ok(message) => self.adapter(message, &stamp, now),
-            Err(Unread::UnknownType { .. }) => match RelayMessage::parse(line) {
-                Ok(message) => self.of_relay(message, &stamp, now),
-                Err(unread) => tracing::debug!("a line of the host was not understood: {unread}"),
-            },
+        match FromRelay::parse(line) {
+            Ok((FromRelay::Adapter(message), stamp)) => self.adapter(message, &stamp, now),
+            Ok((FromRelay::Relay(message), stamp)) => self.of_relay(message, &stamp, now),
             Err(unread) => tracing::debug!("a line of the host was not understood: {unread}"),
         }
     }

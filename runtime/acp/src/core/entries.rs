@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 use tokio::time::{Duration, Instant};
 use trunkline_protocol::{
     AdapterBody, AdapterMessage, Channel, ErrorEvent, Fact, FileOutput, HostFact, RelayBody, RelayMessage,
-    SessionId, SessionsListResult, ToolEnd, ToolUpdate,
+    SessionId, SessionsListResult, Stamp, ToolEnd, ToolUpdate,
 };
 
-use super::{Core, Out, Picture, Stamp, is_of_pipe};
+use super::{Core, Out, Picture, is_of_pipe};
 use crate::{
     rpc::Refusal,
     session::{Phase, TOOLS},
