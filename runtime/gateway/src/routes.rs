@@ -37,7 +37,7 @@ use trunkline_protocol::{HostMessage, SessionId, TurnId};
 pub(crate) use self::sessions::New;
 use crate::{
     console,
-    elsewhere::carry,
+    elsewhere::{carry, fellow},
     gateway::Shared,
     guard,
     pass::Pass,
@@ -98,6 +98,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         })
         .layer(DefaultBodyLimit::disable())
         .layer(from_fn(plain_errors))
+        .layer(from_fn(fellow::read_whole))
         .layer(from_fn_with_state(shared.clone(), guard::from_here))
         .with_state(shared)
 }

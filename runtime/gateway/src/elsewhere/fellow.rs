@@ -1,9 +1,19 @@
 //! Connections of other hosts, each for one who asks there.
 
-use std::sync::Arc;
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
-use axum::Router;
-use tokio::io::AsyncReadExt;
+use axum::{
+    Router,
+    body::{Body, BodyDataStream, HttpBody},
+    extract::Request,
+    middleware::Next,
+    response::Response,
+};
+use futures_util::{StreamExt, stream::poll_fn};
+use tokio::{io::AsyncReadExt, time::timeout};
 use trunkline_relay::serve_hub;
 
 use super::{Stream, Who};
@@ -11,6 +21,10 @@ use crate::{accept, accept::Peer, gateway::Shared, judge::Folders, pass::Pass};
 
 /// How many connections of other hosts there are at a time. A further one is closed at once.
 pub(crate) const FELLOWS: usize = 16 * 1024;
+
+/// How much of a body that is refused is still read, in bytes, and for how long.
+const REFUSED: u64 = crate::inbox::FILE;
+const REFUSED_TIME: Duration = Duration::from_secs(5);
 
 /// Serves one connection of another host: requests, or a hub that speaks lines, told apart by their first byte.
 pub(crate) async fn serve(shared: Arc<Shared>, router: Router, stream: Box<dyn Stream>, who: Who) {
@@ -37,4 +51,34 @@ pub(crate) async fn serve(shared: Arc<Shared>, router: Router, stream: Box<dyn S
     let options = shared.relay_options(&pass, Folders::Refused);
     serve_hub(shared.host.clone(), options, input, output, shared.over_for(&pass)).await;
     drop(place);
+}
+
+/// Reads a body that is refused before its end to that end: the host that carries it writes it first, and reads the answer
+/// then.
+pub(crate) async fn read_whole(request: Request, next: Next) -> Response {
+    let is_fellow = matches!(request.extensions().get(), Some(Peer::Fellow(_)));
+    if !is_fellow || request.body().is_end_stream() {
+        return next.run(request).await;
+    }
+    let (head, body) = request.into_parts();
+    let rest = Arc::new(Mutex::new(body.into_data_stream()));
+    let read = rest.clone();
+    let body = Body::from_stream(poll_fn(move |context| locked(&read).poll_next_unpin(context)));
+    let response = next.run(Request::from_parts(head, body)).await;
+    let drained = async {
+        let mut bytes = 0;
+        while let Some(Ok(chunk)) = poll_fn(|context| locked(&rest).poll_next_unpin(context)).next().await {
+            bytes += chunk.len() as u64;
+            if bytes > REFUSED {
+                break;
+            }
+        }
+    };
+    // In vain where it has no end.
+    let _ = timeout(REFUSED_TIME, drained).await;
+    response
+}
+
+fn locked(body: &Mutex<BodyDataStream>) -> std::sync::MutexGuard<'_, BodyDataStream> {
+    body.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -14,7 +14,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 use tempfile::TempDir;
 use tokio::{
     net::TcpListener,
-    sync::watch,
+    sync::{MutexGuard, watch},
     task::{JoinHandle, JoinSet},
 };
 use trunkline_gateway::{
@@ -188,20 +188,39 @@ pub struct Daemon {
     serving: JoinHandle<()>,
 }
 
+/// One test at a time starts processes: a child has all open sockets until it runs its program, and a connection that an
+/// agent's process has may not ask.
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 /// Several hosts, `a`, `b` and so on.
 pub struct Cluster {
+    _alone: MutexGuard<'static, ()>,
     pub known: Arc<Known>,
     pub daemons: Vec<Daemon>,
 }
 
 impl Cluster {
     pub async fn of(count: u8) -> Self {
+        let _alone = ALONE.lock().await;
         let known = Arc::<Known>::default();
         let mut daemons = Vec::new();
         for name in (b'a'..).take(usize::from(count)) {
             daemons.push(Daemon::up(char::from(name).to_string(), known.clone()).await);
         }
-        Self { known, daemons }
+        Self { _alone, known, daemons }
+    }
+
+    /// Has each host start its adapter, which serves all of its sessions.
+    pub async fn adapters_run(&self) {
+        let next = self.known.next.lock().unwrap().clone();
+        for (at, daemon) in self.daemons.iter().enumerate() {
+            self.known.next_at(&daemon.name);
+            let user = self.user(at);
+            let id = user.open().await;
+            user.turn(&id, "hello").await;
+            user.ask_with("DELETE", &format!("/v1/sessions/{id}?remove=true"), &[], "").await.must_be(204);
+        }
+        *self.known.next.lock().unwrap() = next;
     }
 
     /// The user, at a host's socket.
@@ -260,4 +279,4 @@ impl Daemon {
 }
 
 /// A test that hangs does not say where.
-pub const SOON: Duration = Duration::from_secs(20);
+pub const SOON: Duration = Duration::from_secs(60);

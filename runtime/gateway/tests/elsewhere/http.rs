@@ -77,7 +77,7 @@ async fn every_route_gives_through_another_gateway_what_it_gives_at_the_sessions
     let request = asked.unwrap()["request_id"].as_str().unwrap().to_owned();
     let answer = format!("{session}/requests/{request}");
     through.post(&answer, &json!({ "approved": true })).await.must_be(200);
-    events.ids_until("ran ls").await;
+    events.ids_until("event: turn.complete").await;
     own.post(&format!("{session}/stop"), &json!({})).await.must_be(409);
     through.post(&format!("{session}/stop"), &json!({})).await.must_be(409);
 
@@ -131,6 +131,7 @@ async fn the_owner_judges_who_asks_and_a_client_cannot_say_who_it_is() {
     let (bob, _) = cluster.bearer(0, Scope::Control, false);
     let (watcher, _) = cluster.bearer(0, Scope::Observe, true);
     let (far, _) = cluster.bearer(1, Scope::Control, false);
+    cluster.adapters_run().await;
     let id = ann.open().await;
     let session = format!("/v1/sessions/{id}");
     assert_eq!(ann.turn(&id, "mine").await, "mine");
@@ -232,15 +233,23 @@ async fn bodies_that_are_too_long_or_cut_are_refused_alike() {
     let cluster = Cluster::of(2).await;
     cluster.known.next_at("b");
     let id = cluster.user(0).open().await;
-    let inputs = format!("/v1/sessions/{id}/inputs");
-    for host in [0, 1] {
-        let user = cluster.user(host);
-        // As long as may be: one that is longer is cut while it is written, by either.
-        let content = "x".repeat(1024 * 1024 - 64);
-        user.post(&inputs, &json!({ "content": content })).await.must_be(202);
-        let chunks = (0..64).map(|_| Ok::<_, std::io::Error>(Bytes::from(vec![b' '; 32 * 1024])));
-        let long = Body::from_stream(futures_util::stream::iter(chunks));
-        user.ask_with("POST", &inputs, &[], long).await.must_be(413);
+    let session = format!("/v1/sessions/{id}");
+    let inputs = format!("{session}/inputs");
+    cluster.adapters_run().await;
+    let (user, (watcher, _)) = (cluster.user(0), cluster.bearer(0, Scope::Observe, true));
+    let content = "x".repeat(1024 * 1024 - 64);
+    user.post(&inputs, &json!({ "content": content })).await.must_be(202);
+    for length in [1024 * 1024 + 1, 8 * 1024 * 1024] {
+        let of = |length: usize| {
+            let chunks = (0..length).step_by(32 * 1024).map(move |at| (length - at).min(32 * 1024));
+            let chunks = chunks.map(|bytes| Ok::<_, std::io::Error>(Bytes::from(vec![b' '; bytes])));
+            Body::from_stream(futures_util::stream::iter(chunks))
+        };
+        let long = user.ask_with("POST", &inputs, &[], of(length)).await.must_be(413).json();
+        assert_eq!(long["detail"], "the body has more than 1048576 bytes");
+        watcher.ask_with("PUT", &format!("{session}/files"), &[], of(length)).await.must_be(403);
+        // Its size is said beforehand.
+        user.ask_with("POST", &inputs, &[], vec![b' '; length]).await.must_be(413);
     }
     cluster.down().await;
 }
