@@ -29,7 +29,7 @@ const AGAIN: Duration = Duration::from_millis(50);
 const AGAIN_MOST: Duration = Duration::from_secs(2);
 
 /// Who writes what, as others see it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Mine {
     /// This run of the host.
     pub writer: String,

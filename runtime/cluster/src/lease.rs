@@ -3,13 +3,16 @@
 //! Both sides look at their own clock alone, and count from moments that cannot flatter them: the holder from when it
 //! *sent* the renewal that was acknowledged, the watcher from when it *saw* the renewal, which is later. So the holder
 //! has stopped before the watcher takes over, as long as both clocks run at the same rate within a second a lease.
+//!
+//! A renewal may be on its way for long, or be seen late. So who concludes that a host is gone first ends its lease: it
+//! writes so behind the renewal that it saw last. Where that succeeds, no later one was kept, and none will be.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use trunkline_process::BootInstant;
 
 /// How long a lease holds, and what follows from it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Terms {
     /// How long a lease holds from its renewal on.
     pub ttl: Duration,
@@ -45,7 +48,7 @@ impl Terms {
 }
 
 /// The holder's side of a lease.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Held {
     terms: Terms,
     until: Option<BootInstant>,
@@ -77,7 +80,7 @@ impl Held {
 }
 
 /// What one saw last of a lease.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Seen {
     /// 0: it has vanished, which proves nothing alone.
     revision: u64,
@@ -89,9 +92,9 @@ struct Seen {
 ///
 /// What is heard at all is known from the own lease: its renewals come back the same way as those of others. While they
 /// do not, no one counts as gone; when they do again, all count anew.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Watch {
-    seen: HashMap<String, Seen>,
+    seen: BTreeMap<String, Seen>,
     /// When a renewal of the own lease came back last.
     heard: Option<BootInstant>,
     /// Those of the own lease.
@@ -102,7 +105,7 @@ impl Watch {
     /// One that has seen nothing and hears nothing yet.
     #[must_use]
     pub fn new(terms: Terms) -> Self {
-        Self { seen: HashMap::new(), heard: None, terms }
+        Self { seen: BTreeMap::new(), heard: None, terms }
     }
 
     /// A renewal of the own lease came back.
@@ -135,7 +138,7 @@ impl Watch {
         self.saw(host, 0, terms, now);
     }
 
-    /// Whether the holder has stopped for certain.
+    /// Whether the holder has stopped, unless a renewal was kept that was not seen: the lease can be ended.
     #[must_use]
     pub fn is_gone(&self, host: &str, now: BootInstant) -> bool {
         let is_silent = |seen: &Seen| now.saturating_duration_since(seen.since) >= seen.terms.gone_after();

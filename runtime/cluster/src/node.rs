@@ -265,12 +265,16 @@ impl Shared {
     /// The hosts that are alive as far as this one knows, itself among them.
     fn alive(&self) -> Vec<HostRow> {
         let (view, now) = (self.view(), BootInstant::now());
-        let is_alive = |host: &str| host == self.at.host || !view.watch.is_gone(host, now);
-        view.hosts.values().filter(|seen| is_alive(&seen.row.host)).map(|seen| seen.row.clone()).collect()
+        let is_silent = |host: &str| host != self.at.host && view.watch.is_gone(host, now);
+        let rows = view.hosts.values().map(|seen| &seen.row);
+        rows.filter(|row| !row.is_over && !is_silent(&row.host)).cloned().collect()
     }
 
-    fn is_gone(&self, host: &str) -> bool {
-        self.view().watch.is_gone(host, BootInstant::now())
+    /// Whether a host is not there for those who look for its sessions.
+    fn is_silent(&self, host: &str) -> bool {
+        let view = self.view();
+        view.hosts.get(host).is_none_or(|seen| seen.row.is_over)
+            || view.watch.is_gone(host, BootInstant::now())
     }
 
     /// Notes that something has changed among the hosts.

@@ -93,6 +93,7 @@ mod tests {
             sessions,
             busy: 0,
             is_draining: false,
+            is_over: false,
         }
     }
 

@@ -38,9 +38,24 @@ pub struct HostRow {
     /// Whether it takes no further sessions.
     #[serde(default)]
     pub is_draining: bool,
+    /// Whether this is a lease no more: another host has ended it, or the host itself. What the host had may be taken.
+    #[serde(default)]
+    pub is_over: bool,
 }
 
 impl HostRow {
+    /// As it is kept.
+    #[must_use]
+    pub fn to_bytes(&self) -> Bytes {
+        Bytes::from(serde_json::to_vec(self).unwrap_or_default())
+    }
+
+    /// As it was kept; `None` where it is none.
+    #[must_use]
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        serde_json::from_slice(bytes).ok()
+    }
+
     /// How long the lease holds.
     #[must_use]
     pub fn ttl(&self) -> Duration {
@@ -49,7 +64,7 @@ impl HostRow {
 }
 
 /// Who has a session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SessionRow {
     /// Its id.
     pub id: String,
@@ -92,7 +107,7 @@ impl SessionRow {
 }
 
 /// Whether a host has a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// It does.

@@ -11,7 +11,7 @@ use trunkline_sessions::Batch;
 const HEAD: usize = 4096;
 
 /// What a message says of itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Head {
     /// Of this format.
     pub v: u32,

@@ -35,10 +35,12 @@ impl Shared {
         let is_ours = row.host == self.at.host;
         match row.state {
             State::Removed => return Place::Unknown,
-            State::Owned if !is_ours && !self.is_gone(&row.host) && self.knows(&row.host) => {
-                return Place::There(row.host);
-            }
+            State::Owned if !is_ours && !self.is_silent(&row.host) => return Place::There(row.host),
             State::Owned | State::Free => {}
+        }
+        if !self.knows(&row.host) {
+            // Nothing is known of it, and from now on that is watched.
+            self.view().watch.saw_none(&row.host, BootInstant::now());
         }
         self.bring(id, &row).await
     }
@@ -124,7 +126,7 @@ impl Shared {
             let row = &seen.row;
             let is_this = *host == self.at.host;
             let state = match () {
-                () if !is_this && view.watch.is_gone(host, now) => HostPhase::Lost,
+                () if row.is_over || !is_this && view.watch.is_gone(host, now) => HostPhase::Lost,
                 () if row.is_draining => HostPhase::Draining,
                 () => HostPhase::Up,
             };
@@ -180,7 +182,7 @@ impl Elsewhere for Node {
             let before = run(&shared);
             let mut changed = shared.changed.subscribe();
             // Where it moves in order, its host ends the connection.
-            while run(&shared) == before && !shared.is_gone(&host) {
+            while run(&shared) == before && !shared.is_silent(&host) {
                 Shared::change(&mut changed).await;
             }
         })

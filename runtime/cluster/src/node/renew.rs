@@ -31,15 +31,11 @@ pub(super) struct First {
     beat: u64,
 }
 
-fn parse(bytes: &Bytes) -> Option<HostRow> {
-    serde_json::from_slice(bytes).ok()
-}
-
 impl Shared {
     /// What this host says of itself.
-    fn row(&self, beat: u64) -> Bytes {
+    fn row(&self, beat: u64) -> HostRow {
         let owned = self.sessions().map(|sessions| sessions.owned()).unwrap_or_default();
-        let row = HostRow {
+        HostRow {
             host: self.at.host.clone(),
             incarnation: self.at.incarnation.clone(),
             beat,
@@ -52,8 +48,8 @@ impl Shared {
             sessions: owned.len() as u64,
             busy: owned.iter().filter(|owned| owned.is_busy).count() as u64,
             is_draining: *self.is_draining.borrow(),
-        };
-        Bytes::from(serde_json::to_vec(&row).unwrap_or_default())
+            is_over: false,
+        }
     }
 
     /// Takes the lease of this host's name. One that another run holds is waited for.
@@ -63,8 +59,9 @@ impl Shared {
         loop {
             let last = self.store.last(Space::Hosts, &self.at.host).await.map_err(JoinError::Silent)?;
             let number = last.as_ref().map_or(0, |kept| kept.number);
-            let row = last.as_ref().and_then(|kept| parse(&kept.bytes));
-            if let Some(row) = row.filter(|row| row.incarnation != self.at.incarnation) {
+            let row = last.as_ref().and_then(|kept| HostRow::parse(&kept.bytes));
+            let is_held = |row: &HostRow| row.incarnation != self.at.incarnation && !row.is_over;
+            if let Some(row) = row.filter(is_held) {
                 let within = Terms { ttl: row.ttl() }.gone_after();
                 match before {
                     Some((seen, since))
@@ -83,7 +80,7 @@ impl Shared {
                 }
             }
             let sent = BootInstant::now();
-            match self.store.put(Space::Hosts, &self.at.host, number, self.row(1)).await {
+            match self.store.put(Space::Hosts, &self.at.host, number, self.row(1).to_bytes()).await {
                 Ok(number) => {
                     held.renewed(sent);
                     self.lease.send_replace(held.until());
@@ -110,7 +107,7 @@ impl Shared {
             beat += 1;
             loop {
                 let sent = BootInstant::now();
-                let put = self.store.put(Space::Hosts, &self.at.host, number, self.row(beat));
+                let put = self.store.put(Space::Hosts, &self.at.host, number, self.row(beat).to_bytes());
                 match timeout(self.terms.every(), put).await {
                     Ok(Ok(kept)) => {
                         number = kept;
@@ -121,32 +118,74 @@ impl Shared {
                     }
                     Ok(Err(NotKept::Refused(why))) => tracing::warn!("the lease was not renewed: {why}"),
                     Err(_) | Ok(Err(NotKept::Unknown(_))) => {}
-                    Ok(Err(NotKept::Other)) => match self.store.last(Space::Hosts, &self.at.host).await {
-                        Ok(last) => {
-                            let row = last.as_ref().and_then(|kept| parse(&kept.bytes));
-                            let is_other =
-                                row.as_ref().is_some_and(|row| row.incarnation != self.at.incarnation);
-                            if is_other && !held.is_good(BootInstant::now()) {
-                                tracing::warn!(
-                                    "another daemon has taken the name {}; this one serves no more",
-                                    self.at.host
-                                );
-                                self.lease.send_replace(None);
-                                on_lease(None);
-                                return;
-                            }
-                            if is_other {
-                                // No one who goes by the rules has written that: it ends with the lease.
-                                tracing::warn!("somebody has overwritten the lease of {}", self.at.host);
-                            } else {
-                                number = last.map_or(0, |kept| kept.number);
-                                continue;
-                            }
+                    Ok(Err(NotKept::Other)) => match self.look(&held).await {
+                        Ok(Some(at)) => {
+                            number = at;
+                            continue;
                         }
-                        Err(why) => tracing::debug!("the lease was not read: {why}"),
+                        Ok(None) => {
+                            self.lease.send_replace(None);
+                            on_lease(None);
+                            return;
+                        }
+                        Err(why) => tracing::debug!("the lease is not renewed: {why}"),
                     },
                 }
                 sleep(AGAIN + jitter(&self.at.host, beat, AGAIN)).await;
+            }
+        }
+    }
+
+    /// Behind which number the next renewal goes, after one that was not. `None`: never again.
+    async fn look(&self, held: &Held) -> Result<Option<u64>, String> {
+        let last = self.store.last(Space::Hosts, &self.at.host).await?;
+        let number = last.as_ref().map_or(0, |kept| kept.number);
+        let row = last.as_ref().and_then(|kept| HostRow::parse(&kept.bytes));
+        let is_own = row.as_ref().is_none_or(|row| row.incarnation == self.at.incarnation);
+        if is_own && row.as_ref().is_some_and(|row| !row.is_over) {
+            // A renewal was kept whose answer was lost.
+            return Ok(Some(number));
+        }
+        if held.is_good(BootInstant::now()) {
+            // By no one who goes by the rules. It ends with the lease, at the latest.
+            return Err("somebody else has ended it".to_owned());
+        }
+        if !is_own {
+            tracing::warn!("another daemon has the name {} now; this one serves no more", self.at.host);
+            return Ok(None);
+        }
+        // Ended by another host, which was right: another tenure begins.
+        Ok(Some(number))
+    }
+
+    /// Ends the lease of a host that is gone. Whether it is over.
+    pub(super) async fn end_lease(&self, host: &str) -> bool {
+        let (seen, is_silent) = {
+            let view = self.view();
+            (view.hosts.get(host).cloned(), view.watch.is_gone(host, BootInstant::now()))
+        };
+        if seen.as_ref().is_some_and(|seen| seen.row.is_over) {
+            return true;
+        }
+        if !is_silent || !self.may_act() || host == self.at.host {
+            return false;
+        }
+        let number = seen.as_ref().map_or(0, |seen| seen.number);
+        let over = match seen {
+            Some(seen) => HostRow { is_over: true, ..seen.row },
+            None => {
+                HostRow { is_over: true, host: host.to_owned(), incarnation: String::new(), ..self.row(0) }
+            }
+        };
+        match self.store.put(Space::Hosts, host, number, over.to_bytes()).await {
+            Ok(number) => {
+                tracing::warn!(host, "a host is gone; the others go on with its sessions");
+                self.saw(host, number, &over.to_bytes());
+                true
+            }
+            Err(why) => {
+                tracing::debug!(host, "the lease of a host that is silent was not ended: {why}");
+                false
             }
         }
     }
@@ -169,16 +208,18 @@ impl Shared {
     fn saw(&self, host: &str, number: u64, bytes: &Bytes) {
         let now = BootInstant::now();
         let mut view = self.view();
-        match parse(bytes).filter(|row| row.host == host) {
+        let is_late = view.hosts.get(host).is_some_and(|seen| seen.number > number);
+        match HostRow::parse(bytes).filter(|row| row.host == host) {
+            _ if is_late => {}
             Some(row) => {
-                if row.incarnation == self.at.incarnation {
+                if row.incarnation == self.at.incarnation && !row.is_over {
                     view.watch.heard_own(now);
                 }
                 view.watch.saw(host, number, Terms { ttl: row.ttl() }, now);
                 view.hosts.insert(host.to_owned(), Seen { row, number, at: now });
             }
             None => {
-                view.watch.saw_none(host, now);
+                view.watch.forget(host);
                 view.hosts.remove(host);
             }
         }
@@ -226,12 +267,13 @@ impl Shared {
         }
     }
 
-    /// Gives the lease back.
+    /// Gives the lease back: what this host still has may be taken.
     pub(super) async fn give_back(&self) {
         let Ok(Some(kept)) = self.store.last(Space::Hosts, &self.at.host).await else { return };
-        if parse(&kept.bytes).is_some_and(|row| row.incarnation == self.at.incarnation) {
+        if HostRow::parse(&kept.bytes).is_some_and(|row| row.incarnation == self.at.incarnation) {
+            let over = HostRow { is_over: true, sessions: 0, busy: 0, ..self.row(0) };
             // In vain, it runs out.
-            let _ = self.store.put(Space::Hosts, &self.at.host, kept.number, Bytes::new()).await;
+            let _ = self.store.put(Space::Hosts, &self.at.host, kept.number, over.to_bytes()).await;
         }
     }
 

@@ -7,7 +7,7 @@ use trunkline_process::BootInstant;
 use trunkline_protocol::SessionId;
 use trunkline_sessions::{AdoptError, NotRecorded};
 
-use super::{Shared, lock};
+use super::{Seen, Shared, lock};
 use crate::{
     keeper::forget,
     ownership::{self, Kept, Known},
@@ -113,8 +113,8 @@ impl Shared {
             let last = self.store.last(Space::Journal, &key).await.map_err(failed)?;
             let last_epoch = last.and_then(|kept| Some(wire::head(&kept.bytes).ok()?.0.epoch)).unwrap_or(0);
             let known = Known { last_epoch, relocates, serves: self.serves(id) };
-            let row = ownership::taken(&read.row, &self.me, known, |host| self.is_gone(host))
-                .map_err(NotTaken::Kept)?;
+            let is_gone = read.row.host != self.at.host && self.end_lease(&read.row.host).await;
+            let row = ownership::taken(&read.row, &self.me, known, |_| is_gone).map_err(NotTaken::Kept)?;
             self.note_own(&key).await;
             match self.store.put(Space::Sessions, &key, read.number, row.to_bytes()).await {
                 Ok(_) => {}
@@ -231,6 +231,9 @@ impl Shared {
                 continue;
             }
             for host in self.gone() {
+                if !self.end_lease(&host).await {
+                    continue;
+                }
                 if let Err(why) = self.take_from(&host).await {
                     tracing::debug!(%host, "the sessions of a host that is gone were not looked for: {why}");
                 }
@@ -241,7 +244,8 @@ impl Shared {
     /// The hosts that are gone and have a row.
     fn gone(&self) -> Vec<String> {
         let (view, now) = (self.view(), BootInstant::now());
-        view.hosts.keys().filter(|host| view.watch.is_gone(host, now)).cloned().collect()
+        let is_gone = |seen: &&Seen| seen.row.is_over || view.watch.is_gone(&seen.row.host, now);
+        view.hosts.values().filter(is_gone).map(|seen| seen.row.host.clone()).collect()
     }
 
     async fn take_from(&self, host: &str) -> Result<(), String> {
