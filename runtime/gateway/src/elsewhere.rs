@@ -3,10 +3,11 @@
 //! A gateway alone knows none of this. With hosts beside it, it asks its [`Elsewhere`] where a session is, and speaks to
 //! the gateway there over a stream of bytes, as who asks; that gateway takes it by
 //! [`Gateway::serve_fellow`](crate::Gateway::serve_fellow), and judges by its own table. What has been carried once is not
-//! carried on.
+//! carried on. A list is put together of a page of each host.
 
 pub(crate) mod carry;
 pub(crate) mod fellow;
+pub(crate) mod list;
 pub(crate) mod opening;
 mod who;
 

@@ -4,6 +4,7 @@ mod acp;
 mod agents;
 mod events;
 mod files;
+mod hosts;
 mod inputs;
 mod operate;
 mod pipe;
@@ -65,7 +66,8 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
     let guarded = Router::new()
         .route("/v1/me", get(operate::me))
         .route("/v1/agents", get(agents::list))
-        .route("/v1/sessions", get(sessions::list).post(sessions::open))
+        .route("/v1/hosts", get(hosts::list))
+        .route("/v1/sessions", get(sessions::listed).post(sessions::open))
         .merge(of_session)
         .route("/v1/usage", get(operate::usage))
         .route("/v1/tokens", get(tokens::list).post(tokens::make))

@@ -25,7 +25,7 @@ impl Archive {
     /// Answers a `sessions.list` ([journal.12]), as a host with this journal would: no session runs.
     #[must_use]
     pub fn list(&self, asked: &SessionsList) -> SessionsListResult {
-        list::answer(&self.journal, &(), None, asked)
+        list::answer(&self.journal, &(), None, asked).0
     }
 
     /// One session; `None` where there is none of this id.

@@ -66,19 +66,21 @@ enum ListError {
     Read(#[from] ReadError),
 }
 
-/// Answers a request with the sessions that are there for who asks. Blocks for reads of the disk.
+/// Answers a request with the sessions that are there for who asks, and with the cursor behind each. Blocks for reads of
+/// the disk.
 pub(crate) fn answer(
     journal: &Journal,
     memory: &impl InMemory,
     visitor: Option<&Visitor>,
     asked: &SessionsList,
-) -> SessionsListResult {
+) -> (SessionsListResult, Vec<String>) {
     let result = SessionsListResult::to(asked.request_id.clone());
     match page(journal, memory, visitor, asked) {
-        Ok((sessions, next)) => {
-            SessionsListResult { sessions: Some(sessions), next: next.map(cursor_of), ..result }
+        Ok(Page { sessions, places, next }) => {
+            let result = SessionsListResult { sessions: Some(sessions), next: next.map(cursor_of), ..result };
+            (result, places.into_iter().map(cursor_of).collect())
         }
-        Err(error) => SessionsListResult { error: Some(error.to_string()), ..result },
+        Err(error) => (SessionsListResult { error: Some(error.to_string()), ..result }, Vec::new()),
     }
 }
 
@@ -92,7 +94,12 @@ pub(crate) fn one(journal: &Journal, id: &SessionId) -> Result<Option<ListedSess
     Wanted::of(&asked, None).read(journal, &(), &listed)
 }
 
-type Page = (Vec<ListedSession>, Option<Position>);
+struct Page {
+    sessions: Vec<ListedSession>,
+    /// Of each.
+    places: Vec<Position>,
+    next: Option<Position>,
+}
 
 fn page(
     journal: &Journal,
@@ -106,21 +113,23 @@ fn page(
     };
     let limit = asked.limit.map_or(PAGE, |limit| usize::try_from(limit).unwrap_or(LONGEST).min(LONGEST));
     let wanted = Wanted::of(asked, visitor);
-    let (mut found, mut bytes, mut last) = (Vec::new(), 0, behind);
+    let mut found = Page { sessions: Vec::new(), places: Vec::new(), next: None };
+    let (mut bytes, mut last) = (0, behind);
     for (looked_at, listed) in Candidates::of(journal, memory, asked, behind).enumerate() {
         if looked_at == LOOKED_AT {
-            return Ok((found, last));
+            return Ok(Page { next: last, ..found });
         }
         if let Some(one) = wanted.read(journal, memory, &listed)? {
             bytes += serde_json::to_vec(&one).map_or(0, |line| line.len() + 1);
-            if found.len() == limit || bytes > BYTES {
-                return Ok((found, last));
+            if found.sessions.len() == limit || bytes > BYTES {
+                return Ok(Page { next: last, ..found });
             }
-            found.push(one);
+            found.sessions.push(one);
+            found.places.push(listed.position);
         }
         last = Some(listed.position);
     }
-    Ok((found, None))
+    Ok(found)
 }
 
 /// The sessions that may be wanted, the last active first.
@@ -315,7 +324,7 @@ mod tests {
         let (mut ids, mut pages, mut first) = (Vec::new(), 0, 0);
         loop {
             let counted = Counted::default();
-            let answer = answer(journal, &counted, None, &asked);
+            let (answer, _) = answer(journal, &counted, None, &asked);
             assert_eq!(answer.error, None);
             let line = AdapterMessage::new(SessionId::none(), AdapterBody::from(answer.clone())).to_line();
             assert!(line.len() <= 1024 * 1024, "{} bytes", line.len());
@@ -346,6 +355,14 @@ mod tests {
         let longest = SessionsList { limit: Some(u32::MAX), ..asked() };
         assert_eq!(pages(&journal, longest).1, count.div_ceil(LONGEST));
 
+        // Behind each session its own cursor goes on.
+        let three = SessionsList { limit: Some(3), ..asked() };
+        let (first, cursors) = answer(&journal, &(), None, &three);
+        let behind_first = SessionsList { cursor: cursors.first().cloned(), ..three };
+        let (second, _) = answer(&journal, &(), None, &behind_first);
+        assert_eq!(first.sessions.unwrap()[1..], second.sessions.unwrap()[..2]);
+        assert_eq!(first.next, cursors.last().cloned());
+
         // What only few have is looked for in several requests, of which the first find nothing.
         for (rare, found) in [("title 0.", vec![0]), ("S-2499", vec![2499]), ("nothing has this", vec![])] {
             let rare = SessionsList { text: Some(rare.to_owned()), ..asked() };
@@ -374,6 +391,6 @@ mod tests {
         assert_eq!(ids.len(), 500);
         assert!(paged > 10, "{paged} pages");
         let (_folder, journal) = stored(1, &"\u{1}".repeat(DIRECTORY + 1));
-        assert_eq!(answer(&journal, &(), None, &asked()).sessions.unwrap()[0].cwd, None);
+        assert_eq!(answer(&journal, &(), None, &asked()).0.sessions.unwrap()[0].cwd, None);
     }
 }

@@ -602,14 +602,18 @@ impl Sessions {
 
     /// Answers a `sessions.list` of the journal ([journal.12]). Loads no session.
     pub async fn list(&self, asked: SessionsList) -> SessionsListResult {
+        self.list_with_cursors(asked).await.0
+    }
+
+    /// The same, with the cursor behind each of the sessions, for one who puts lists of several journals together.
+    pub async fn list_with_cursors(&self, asked: SessionsList) -> (SessionsListResult, Vec<String>) {
         let (shared, visitor) = (self.shared.clone(), self.visitor.clone());
         let failed = SessionsListResult::to(asked.request_id.clone());
         let answered = tokio::task::spawn_blocking(move || {
             list::answer(&shared.journal, &*shared, visitor.as_deref(), &asked)
         });
-        answered
-            .await
-            .unwrap_or_else(|_| SessionsListResult { error: Some("the host ends".to_owned()), ..failed })
+        let failed = SessionsListResult { error: Some("the host ends".to_owned()), ..failed };
+        answered.await.unwrap_or((failed, Vec::new()))
     }
 
     /// Removes a session: nothing of it can be read any more.

@@ -20,7 +20,10 @@ use trunkline_sessions::{Heard, RemoveError};
 use super::{Asks, Gate, Json, Named, Query, all_read, message};
 use crate::{
     accept::Peer,
-    elsewhere::opening::{self, Opening},
+    elsewhere::{
+        list,
+        opening::{self, Opening},
+    },
     gateway::Shared,
     judge::{judge, may_set},
     one::{Line, One},
@@ -104,9 +107,10 @@ pub(super) struct Which {
     limit: Option<u32>,
 }
 
-pub(super) async fn list(
+pub(super) async fn listed(
     State(shared): Gate,
     Extension(pass): Asks,
+    Extension(peer): Extension<Peer>,
     Query(which): Query<Which>,
 ) -> Answer<Body<Value>> {
     let state = which.state.as_deref().map(state_of).transpose()?;
@@ -119,10 +123,14 @@ pub(super) async fn list(
         limit: which.limit,
         ..SessionsList::new(request()?)
     };
-    let listed = shared.sessions_for(&pass).list(asked).await;
-    match listed.error {
-        Some(error) => Err(Problem::unprocessable(error)),
-        None => Ok(Body(json!({ "sessions": listed.sessions, "next": listed.next }))),
+    match (&shared.options.elsewhere, peer) {
+        // Another host puts it together with others.
+        (_, Peer::Fellow(_)) => Ok(Body(json!(list::own(&shared, &pass, asked).await?))),
+        (Some(elsewhere), _) => Ok(Body(json!(list::merged(&shared, &pass, &**elsewhere, asked).await?))),
+        (None, _) => {
+            let listed = list::own(&shared, &pass, asked).await?;
+            Ok(Body(json!({ "sessions": listed.sessions, "next": listed.next })))
+        }
     }
 }
 

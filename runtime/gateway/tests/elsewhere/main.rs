@@ -6,3 +6,4 @@
 mod client;
 mod cluster;
 mod http;
+mod list;

@@ -1,0 +1,112 @@
+use super::*;
+
+/// A host of sessions that were active at these times, the last first.
+#[derive(Clone)]
+struct Has(Vec<u64>);
+
+impl Has {
+    /// A page as a host's journal gives it, of `most` sessions at most, `looked_at` being how many it looks at; those at odd
+    /// places are not wanted where `is_rare`.
+    fn page(&self, host: &str, cursor: Option<&str>, most: usize, looked_at: usize, is_rare: bool) -> Page {
+        let behind = cursor.map(|cursor| {
+            let (time, key) = cursor.split_once('-').unwrap();
+            (u64::from_str_radix(time, 16).unwrap(), u64::from_str_radix(key, 16).unwrap())
+        });
+        let mut all: Vec<_> = self.0.iter().enumerate().map(|(key, time)| (*time, key as u64)).collect();
+        all.sort_by_key(|at| Reverse(*at));
+        all.retain(|at| behind.is_none_or(|behind| *at < behind));
+        let mut page = Page::default();
+        let mut last = cursor.map(str::to_owned);
+        for (looked, (time, key)) in all.into_iter().enumerate() {
+            if looked == looked_at || page.sessions.len() == most {
+                page.next = last;
+                return page;
+            }
+            let at = format!("{time:x}-{key:x}");
+            if !is_rare || key % 2 == 0 {
+                page.sessions.push(json!({ "session_id": format!("{host}{key}@{time}") }));
+                page.cursors.push(at.clone());
+            }
+            last = Some(at);
+        }
+        page
+    }
+}
+
+/// All pages of a list, the host `late` not answering at first.
+fn read(
+    hosts: &BTreeMap<String, Has>,
+    limit: usize,
+    looked_at: usize,
+    is_rare: bool,
+    late: Option<&str>,
+) -> Vec<String> {
+    let (mut ids, mut from, mut is_late) = (Vec::new(), Reached::default(), late.is_some());
+    for _ in 0..10_000 {
+        let page = |(host, has): (&String, &Has)| {
+            let answers = !(is_late && late == Some(host));
+            let cursor = from.of(host);
+            (host.clone(), answers.then(|| has.page(host, cursor.as_deref(), limit, looked_at, is_rare)))
+        };
+        let merged = put_together(&from, hosts.iter().map(page).collect(), limit);
+        assert_eq!(merged.missing.is_empty(), !is_late);
+        assert!(merged.sessions.len() <= limit);
+        is_late = false;
+        ids.extend(merged.sessions.into_iter().map(|one| one["session_id"].as_str().unwrap().to_owned()));
+        let Some(next) = merged.next else { return ids };
+        from = Reached::parse(&next).unwrap();
+        assert_eq!(from.print(), next);
+    }
+    panic!("the list has no end: {ids:?}");
+}
+
+fn time(id: &str) -> u64 {
+    id.split_once('@').unwrap().1.parse().unwrap()
+}
+
+#[test]
+fn pages_of_several_hosts_have_each_session_once_and_in_order() {
+    // Times that several have, hosts that have none, and one that has all that is old.
+    let hosts: BTreeMap<String, Has> = [
+        ("a", (0..400).map(|n| 1000 + n * 7 % 300).collect()),
+        ("b", (0..300).map(|n| 1000 + n / 3).collect()),
+        ("c.1~x", vec![1000; 50]),
+        ("d", Vec::new()),
+        ("e", (0..250).collect()),
+    ]
+    .map(|(host, times): (&str, Vec<u64>)| (host.to_owned(), Has(times)))
+    .into();
+    for (limit, looked_at) in [(1, 2000), (3, 2), (7, 2000), (50, 20), (1000, 2000), (1000, 10)] {
+        for is_rare in [false, true] {
+            let mut all: Vec<String> = Vec::new();
+            for (host, has) in &hosts {
+                let whole = has.page(host, None, usize::MAX, usize::MAX, is_rare);
+                all.extend(
+                    whole.sessions.into_iter().map(|one| one["session_id"].as_str().unwrap().to_owned()),
+                );
+            }
+            all.sort();
+            let ids = read(&hosts, limit, looked_at, is_rare, None);
+            assert!(ids.is_sorted_by_key(|id| Reverse(time(id))), "{limit} {looked_at} {is_rare}");
+            let mut sorted = ids.clone();
+            sorted.sort();
+            assert_eq!(sorted, all, "{limit} {looked_at} {is_rare}");
+            // What one host did not tell at first comes later, and nothing twice.
+            for late in ["a", "e"] {
+                let mut ids = read(&hosts, limit, looked_at, is_rare, Some(late));
+                ids.sort();
+                let is_over_at_once = ids.len() < all.len();
+                assert!(!is_over_at_once || limit == 1000, "{late} {limit} {looked_at}");
+                assert!(ids.windows(2).all(|two| two[0] != two[1]));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cursor_that_no_answer_gave_is_none() {
+    for cursor in ["x", "1~", "1~61", "1~6.1-1", "1~zz.1-1", "1~61.1", "1-1", "~61.1-1~"] {
+        assert_eq!(Reached::parse(cursor), None, "{cursor}");
+    }
+    assert_eq!(Reached::parse(""), Some(Reached::default()));
+}
