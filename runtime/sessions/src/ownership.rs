@@ -116,6 +116,11 @@ impl Ownership {
         self.owned.get(id).map(|own| own.epoch)
     }
 
+    /// Whether a session that is owned under this epoch may be loaded: it does not move, and nothing is written first.
+    pub(crate) fn lets_in(&self, id: &SessionId, epoch: u64) -> bool {
+        self.owned.get(id).is_some_and(|own| own.epoch == epoch && !own.is_shut)
+    }
+
     /// Forgets a session that is owned under this epoch. Whether it was.
     pub(crate) fn lose(&mut self, id: &SessionId, epoch: u64) -> bool {
         let is_it = self.owned.get(id).is_some_and(|own| own.epoch == epoch);
@@ -312,18 +317,15 @@ impl Sessions {
     /// Dropped, it may or may not be given up: [`Sessions::owned`] says so.
     pub async fn hand_over(&self, id: &SessionId) -> Result<(), HandOverError> {
         let shared = self.shared();
-        let (epoch, handle) = {
-            let mut registry = shared.registry();
-            let Some(own) = registry.ownership.owned.get_mut(id).filter(|own| !own.is_new) else {
-                return Err(HandOverError::NotOwned);
-            };
-            if std::mem::replace(&mut own.is_shut, true) {
+        let shut = self.shut(id);
+        let shut = match shut {
+            Some(shut) => shut,
+            None if shared.registry().ownership.owned.get(id).is_some_and(|own| !own.is_new) => {
                 return Err(HandOverError::Busy);
             }
-            (own.epoch, registry.live.get(id).cloned())
+            None => return Err(HandOverError::NotOwned),
         };
-        // Dropped, it is open again.
-        let mut shut = Shut { shared, id, epoch, is_lost: false };
+        let handle = shared.registry().live.get(id).cloned();
         if let Some(handle) = handle {
             let (done, has_left) = oneshot::channel();
             let is_told = handle.commands.send(Command::HandOver(done)).await.is_ok();
@@ -333,8 +335,17 @@ impl Sessions {
             }
             handle.tail.over().await;
         }
-        shut.is_lost = true;
+        shut.lose();
         Ok(())
+    }
+
+    /// Lets no one into a session that is owned, until it is dropped. `None` where it is not, or is shut already.
+    pub(crate) fn shut<'a>(&'a self, id: &'a SessionId) -> Option<Shut<'a>> {
+        let shared = self.shared();
+        let mut registry = shared.registry();
+        let own = registry.ownership.owned.get_mut(id).filter(|own| !own.is_new && !own.is_shut)?;
+        own.is_shut = true;
+        Some(Shut { shared, id, epoch: own.epoch, is_lost: false })
     }
 
     /// The sessions that this host owns.
@@ -357,12 +368,19 @@ impl Sessions {
     }
 }
 
-/// A session that lets no one in while it is handed over.
-struct Shut<'a> {
+/// A session that lets no one in while it is handed over or removed.
+pub(crate) struct Shut<'a> {
     shared: &'a Shared,
     id: &'a SessionId,
-    epoch: u64,
+    pub(crate) epoch: u64,
     is_lost: bool,
+}
+
+impl Shut<'_> {
+    /// It is this host's no more.
+    pub(crate) fn lose(mut self) {
+        self.is_lost = true;
+    }
 }
 
 impl Drop for Shut<'_> {

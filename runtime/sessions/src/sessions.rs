@@ -284,7 +284,7 @@ impl Sessions {
     /// Puts a session into memory. `None` where the host ends, or has it no more.
     fn load(&self, new: NewLive) -> Option<Handle> {
         let mut registry = self.shared.registry();
-        let is_had = new.recording.is_none() || registry.ownership.epoch(new.id.as_str()) == Some(new.epoch);
+        let is_had = new.recording.is_none() || registry.ownership.lets_in(&new.id, new.epoch);
         if registry.is_over || !is_had {
             return None;
         }
@@ -629,9 +629,10 @@ impl Sessions {
             return Err(RemoveError::InUse);
         }
         if let Some(recording) = &self.shared.recording {
-            let epoch = self.shared.serves(id).map_err(|_| RemoveError::Unknown)?;
-            recording.record.remove(id, epoch).await.map_err(RemoveError::NotRecorded)?;
-            self.shared.registry().ownership.lose(id, epoch);
+            // No one is let in meanwhile.
+            let shut = self.shut(id).ok_or(RemoveError::InUse)?;
+            recording.record.remove(id, shut.epoch).await.map_err(RemoveError::NotRecorded)?;
+            shut.lose();
         }
         let journal = self.shared.journal.clone();
         let removed = tokio::task::spawn_blocking(move || journal.remove(key)).await;

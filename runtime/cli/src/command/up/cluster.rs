@@ -154,9 +154,14 @@ mod joined {
                 digest: reload.digest(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
             };
+            let host = host.clone();
             let on_lease = Box::new(move |until: Option<BootInstant>| {
-                if let Some(until) = until {
-                    deadline.extend(until);
+                let Some(until) = until else { return };
+                let had_passed = deadline.until().has_passed_by(BootInstant::now());
+                deadline.extend(until);
+                if had_passed {
+                    // What was to start meanwhile waits.
+                    host.agents().iter().for_each(|agent| host.retry(&agent.config.id));
                 }
             });
             let node = Node::join(nats.clone(), nats, options, on_lease).await.map_err(Fault::usage)?;
