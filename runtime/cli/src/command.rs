@@ -15,6 +15,7 @@ mod acp;
 mod adapter;
 mod agents;
 mod chat;
+mod cluster;
 mod completions;
 mod config;
 mod connect;
@@ -51,6 +52,8 @@ pub(crate) enum Command {
     Open(daemon::Open),
     Token(token::Token),
     Reload(daemon::Reload),
+    Cluster(cluster::Cluster),
+    Drain(cluster::Drain),
     Sessions(sessions::Sessions),
     Wire(wire::Wire),
     Top(top::Top),
@@ -86,6 +89,8 @@ impl Command {
             Self::Down(command) => on_runtime(command.run())?,
             Self::Open(command) => on_runtime(command.run())?,
             Self::Reload(command) => on_runtime(command.run())?,
+            Self::Cluster(command) => on_runtime(command.run())?,
+            Self::Drain(command) => on_runtime(command.run())?,
             Self::Token(command) => command.run()?,
             Self::Demo(command) => on_runtime(command.run(config))?,
             Self::Top(command) => on_runtime(command.run(config))?,
@@ -122,6 +127,8 @@ impl Command {
             | Self::Down(_)
             | Self::Open(_)
             | Self::Reload(_)
+            | Self::Cluster(_)
+            | Self::Drain(_)
             | Self::Token(_)
             | Self::Adapter(_)
             | Self::Doctor(_)

@@ -136,7 +136,20 @@ impl Folder {
     /// # Errors
     /// When it is not there, or refuses.
     pub(crate) async fn ask(&self, method: Method, path: &str) -> Result<(StatusCode, Value), Fault> {
-        accepted(self.answer(method, path).await?)
+        accepted(self.answer(method, path, Vec::new()).await?)
+    }
+
+    /// The same, with a body.
+    ///
+    /// # Errors
+    /// As [`Folder::ask`].
+    pub(crate) async fn tell(
+        &self,
+        method: Method,
+        path: &str,
+        body: &Value,
+    ) -> Result<(StatusCode, Value), Fault> {
+        accepted(self.answer(method, path, body.to_string().into_bytes()).await?)
     }
 
     /// Closes a session and removes it from the journal. One that is not there is removed.
@@ -145,15 +158,15 @@ impl Folder {
     /// As [`Folder::ask`].
     pub(crate) async fn remove(&self, session: &str) -> Result<(), Fault> {
         let session = utf8_percent_encode(session, NON_ALPHANUMERIC);
-        match self.answer(Method::DELETE, &format!("/v1/sessions/{session}?remove=true")).await? {
+        match self.answer(Method::DELETE, &format!("/v1/sessions/{session}?remove=true"), Vec::new()).await? {
             (StatusCode::NOT_FOUND, _) => Ok(()),
             answer => accepted(answer).map(drop),
         }
     }
 
     /// What the daemon answers, be it a refusal.
-    async fn answer(&self, method: Method, path: &str) -> Result<(StatusCode, Value), Fault> {
-        let answered = ask(&self.socket(), method, path, Vec::new()).await;
+    async fn answer(&self, method: Method, path: &str, body: Vec<u8>) -> Result<(StatusCode, Value), Fault> {
+        let answered = ask(&self.socket(), method, path, body).await;
         let (status, body) = answered.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => self.none(),
             _ => Fault::failed(

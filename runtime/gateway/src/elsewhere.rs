@@ -11,7 +11,7 @@ pub(crate) mod list;
 pub(crate) mod opening;
 mod who;
 
-use std::{collections::BTreeMap, fmt, io};
+use std::{collections::BTreeMap, fmt, io, time::Duration};
 
 use futures_util::future::BoxFuture;
 use serde::Serialize;
@@ -52,6 +52,16 @@ pub trait Elsewhere: fmt::Debug + Send + Sync {
 
     /// All hosts, this one among them.
     fn hosts(&self) -> Vec<HostState>;
+
+    /// Has a host, or this one, hand its sessions to others until the deadline; it takes no further ones. Resolves when that
+    /// has begun.
+    ///
+    /// # Errors
+    /// Why it has not, for who asks to read.
+    fn drain<'a>(&'a self, host: Option<&'a str>, deadline: Duration) -> BoxFuture<'a, Result<(), String>> {
+        let _ = (host, deadline);
+        Box::pin(std::future::ready(Err("these hosts hand nothing over".to_owned())))
+    }
 
     /// Resolves when a session that was there is there no more, as far as this host learns of it.
     fn moved(&self, id: &SessionId, host: &str) -> BoxFuture<'static, ()>;

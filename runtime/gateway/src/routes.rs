@@ -72,6 +72,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/usage", get(operate::usage))
         .route("/v1/tokens", get(tokens::list).post(tokens::make))
         .route("/v1/tokens/{id}", delete(tokens::revoke))
+        .route("/v1/drain", post(hosts::drain))
         .route("/v1/reload", post(operate::reload))
         .route("/v1/stop", post(operate::stop))
         .route("/v1/handover", post(operate::handover))

@@ -12,11 +12,15 @@ use tempfile::TempDir;
 use trunkline_testing::{has_program, skipped};
 
 /// What is not run here: how the command begins, and why.
-const ELSEWHERE: [(&str, &str); 40] = [
+const ELSEWHERE: [(&str, &str); 44] = [
     ("cargo ", "builds, tests or installs; `.ci/run` does"),
     ("go build ", "`.ci/run suite` does"),
     (".ci/", "runs the tests, this one too"),
     ("rm -f target/test-skips; cargo ", "runs the tests, this one too"),
+    ("nats-server ", "a server of others"),
+    ("trunkline up --cluster", "wants a NATS server; `runtime/cluster/tests` has one"),
+    ("trunkline cluster status", "wants a daemon that is one of several"),
+    ("trunkline drain", "wants a daemon that is one of several"),
     ("TRUNKLINE_SOAK", "the soak: minutes"),
     ("FUZZ_SECONDS", "fuzzing: minutes"),
     ("trunkline doctor codex", "wants an installed agent"),

@@ -46,6 +46,8 @@ impl Shared {
                 }
             }
             if left.is_empty() || Instant::now() >= until {
+                // The others learn at once what is left.
+                self.is_draining.send_replace(true);
                 drained.stay = stay.into_iter().collect();
                 drained.busy = left
                     .into_iter()

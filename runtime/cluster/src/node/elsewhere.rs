@@ -1,6 +1,6 @@
 //! What a gateway asks: where a session is, and how to get there.
 
-use std::io;
+use std::{io, time::Duration};
 
 use futures_util::future::BoxFuture;
 use trunkline_gateway::{Elsewhere, HostPhase, HostState, Place, Stream, Who};
@@ -171,6 +171,21 @@ impl Elsewhere for Node {
 
     fn hosts(&self) -> Vec<HostState> {
         self.shared.states()
+    }
+
+    fn drain<'a>(&'a self, host: Option<&'a str>, deadline: Duration) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            match host.filter(|host| *host != self.shared.at.host) {
+                None => {
+                    let shared = self.shared.clone();
+                    tokio::spawn(async move { shared.drain(deadline).await });
+                    Ok(())
+                }
+                Some(host) => {
+                    self.drain_other(host, deadline).await.map_err(|error| format!("{host}: {error}"))
+                }
+            }
+        })
     }
 
     fn moved(&self, id: &SessionId, host: &str) -> BoxFuture<'static, ()> {

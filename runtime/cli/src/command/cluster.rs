@@ -1,0 +1,150 @@
+//! `trunkline cluster` and `trunkline drain`: the daemons of a cluster, and one that is to be empty.
+
+use std::{io::Write, time::Duration};
+
+use anyhow::anyhow;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+use trunkline_gateway::Method;
+
+use super::table;
+use crate::{
+    daemon::{Folder, State},
+    exit,
+    fault::{Done, Fault},
+};
+
+/// How often it is looked what a host has left.
+const LOOK: Duration = Duration::from_millis(300);
+
+/// Shows the daemons of a cluster
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  trunkline cluster status
+  trunkline cluster status --json")]
+pub(crate) struct Cluster {
+    #[command(subcommand)]
+    command: Asked,
+}
+
+#[derive(Debug, Subcommand)]
+enum Asked {
+    Status(Status),
+}
+
+/// Lists the hosts as the daemon of this machine sees them
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  trunkline cluster status
+  trunkline cluster status --json | jq -r '.hosts[].id'")]
+struct Status {
+    #[command(flatten)]
+    state: State,
+
+    /// Prints JSON, as `GET /v1/hosts` has it
+    #[arg(long)]
+    json: bool,
+}
+
+/// Empties a host of a cluster: it takes no further sessions, and those it has move to other hosts as their turns end
+///
+/// The clients of a session that moves are reconnected, by the libraries without an error. A session whose files are on
+/// this host alone stays. End the daemon afterwards by `trunkline down`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  trunkline drain                              this machine's daemon
+  trunkline drain --host b --deadline 1m       another one of the cluster")]
+pub(crate) struct Drain {
+    #[command(flatten)]
+    state: State,
+
+    /// The host, by its name in `trunkline cluster status` [default: this machine's daemon]
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
+
+    /// How long turns that run may take to end
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = humantime::parse_duration)]
+    deadline: Duration,
+}
+
+impl Cluster {
+    pub(super) async fn run(self) -> Done {
+        let Asked::Status(status) = self.command;
+        let hosts = hosts(&status.state.folder()?).await?;
+        let mut out = anstream::stdout().lock();
+        if status.json {
+            writeln!(out, "{}", json!({ "hosts": hosts }))?;
+            return Ok(exit::OK);
+        }
+        if hosts.is_empty() {
+            writeln!(out, "the daemon is alone; `trunkline up --cluster nats://HOST:PORT` joins others")?;
+            return Ok(exit::OK);
+        }
+        let mut list = table::of(&["host", "state", "sessions", "agents", "storage", "labels", "heard"]);
+        for host in hosts {
+            let text = |key: &str| host[key].as_str().unwrap_or_default().to_owned();
+            let words = |key: &str| {
+                let words = host[key].as_array().into_iter().flatten().filter_map(Value::as_str);
+                words.collect::<Vec<_>>().join(" ")
+            };
+            let labels = host["labels"].as_object().into_iter().flatten();
+            let labels: Vec<_> =
+                labels.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
+            let mark = if host["is_this"] == true { " *" } else { "" };
+            let heard = Duration::from_millis(host["heard_ms"].as_u64().unwrap_or_default() / 100 * 100);
+            list.add_row([
+                format!("{}{mark}", text("id")),
+                text("state"),
+                host["sessions"].as_u64().map(|count| count.to_string()).unwrap_or_default(),
+                words("agents"),
+                words("storage"),
+                labels.join(" "),
+                format!("{} ago", humantime::format_duration(heard)),
+            ]);
+        }
+        write!(out, "{}", table::lines(&list))?;
+        Ok(exit::OK)
+    }
+}
+
+impl Drain {
+    pub(super) async fn run(self) -> Done {
+        let folder = self.state.folder()?;
+        let deadline_ms = u64::try_from(self.deadline.as_millis()).unwrap_or(u64::MAX);
+        let asked = json!({ "host": self.host, "deadline_ms": deadline_ms });
+        folder.tell(Method::POST, "/v1/drain", &asked).await?;
+        let until = Instant::now() + self.deadline;
+        let mut told = None;
+        loop {
+            let hosts = hosts(&folder).await?;
+            let is_it = |host: &&Value| match &self.host {
+                Some(name) => host["id"] == **name,
+                None => host["is_this"] == true,
+            };
+            let host = hosts.iter().find(is_it);
+            let left = host.map_or(0, |host| host["sessions"].as_u64().unwrap_or_default());
+            let has_begun = host.is_none_or(|host| host["state"] != "up");
+            if has_begun && left == 0 {
+                writeln!(anstream::stdout(), "the host has no sessions any more")?;
+                return Ok(exit::OK);
+            }
+            if told.replace(left) != Some(left) {
+                writeln!(anstream::stderr(), "{left} sessions are left")?;
+            }
+            if Instant::now() >= until {
+                return Err(Fault::failed(anyhow!("{left} sessions are left on the host"))
+                    .next("a turn runs in them, or their files are there alone; `trunkline drain` goes on"));
+            }
+            sleep(LOOK).await;
+        }
+    }
+}
+
+async fn hosts(folder: &Folder) -> Result<Vec<Value>, Fault> {
+    let (_, mut told) = folder.ask(Method::GET, "/v1/hosts").await?;
+    Ok(told["hosts"].as_array_mut().map(std::mem::take).unwrap_or_default())
+}
