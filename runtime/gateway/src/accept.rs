@@ -17,11 +17,12 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tower_service::Service;
-use trunkline_relay::{PrivateSocket, serve_hub};
+use trunkline_relay::PrivateSocket;
 
 use self::begun::Begun;
 use crate::{
     caller::Caller,
+    elsewhere::switch,
     entrance::{Entrance, Way},
     gateway::Shared,
     judge::Folders,
@@ -182,12 +183,11 @@ pub(crate) async fn socket(
             if first[0].is_ascii_uppercase() {
                 return serve(tokio::io::join(input, output), router, Peer::User, stopped, ()).await;
             }
-            let options = shared.relay_options(&Pass::User, Folders::Refused);
             let stop = async move {
                 // Gone is stopped.
                 let _ = stopped.changed().await;
             };
-            serve_hub(shared.host.clone(), options, input, output, stop).await;
+            switch::serve(&shared, &Pass::User, Folders::Refused, input, output, stop).await;
         });
     }
     drop(socket);

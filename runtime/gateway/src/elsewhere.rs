@@ -9,6 +9,7 @@ pub(crate) mod carry;
 pub(crate) mod fellow;
 pub(crate) mod list;
 pub(crate) mod opening;
+pub(crate) mod switch;
 mod who;
 
 use std::{collections::BTreeMap, fmt, io, time::Duration};

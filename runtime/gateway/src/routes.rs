@@ -2,7 +2,7 @@
 
 mod acp;
 mod agents;
-mod events;
+pub(crate) mod events;
 mod files;
 mod hosts;
 mod inputs;

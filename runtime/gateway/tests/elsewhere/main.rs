@@ -7,3 +7,4 @@ mod client;
 mod cluster;
 mod http;
 mod list;
+mod pipe;

@@ -5,13 +5,12 @@ use std::{future::pending, io, sync::Arc};
 use tokio::io::split;
 use trunkline_acp::{Boxed, Host, Options, Pipe};
 use trunkline_protocol::SessionId;
-use trunkline_relay::serve_hub;
 
 use super::{
     super::{sessions, socket::ROOM},
     MESSAGE,
 };
-use crate::{gateway::Shared, judge::Folders, pass::Pass, problem::Problem};
+use crate::{elsewhere::switch, gateway::Shared, judge::Folders, pass::Pass, problem::Problem};
 
 /// How who asks is served.
 pub(super) fn serve_as(shared: Arc<Shared>, pass: &Pass, agent: Option<String>) -> (Arc<dyn Host>, Options) {
@@ -35,9 +34,11 @@ impl Host for Own {
         Box::pin(async {
             let (ours, relays) = tokio::io::duplex(ROOM);
             let (input, output) = split(relays);
-            let options = self.shared.relay_options(&self.pass, Folders::Allowed);
+            let (shared, pass) = (self.shared.clone(), self.pass.clone());
             // It ends with its pipe.
-            tokio::spawn(serve_hub(self.shared.host.clone(), options, input, output, pending()));
+            tokio::spawn(async move {
+                switch::serve(&shared, &pass, Folders::Allowed, input, output, pending()).await;
+            });
             let (input, output) = split(ours);
             let pipe: Pipe = (Box::new(input), Box::new(output));
             Ok(pipe)

@@ -1,0 +1,349 @@
+//! A hub on one pipe, with sessions of several hosts: each line goes where its session is, and lines come back whole.
+//!
+//! What names no session of another host goes to this host's relay, which knows nothing of the switch. When one of the
+//! others goes, or has a session of the hub no more, the hub's pipe ends: it attaches to its sessions again, at wherever
+//! they are then, behind the last entry that it has. So it gets no entry twice, and misses none.
+
+mod lines;
+
+use std::{collections::HashMap, future::Future, io, sync::Arc, time::Duration};
+
+use futures_util::{
+    StreamExt,
+    future::{AbortHandle, Abortable, BoxFuture, join_all},
+    stream::FuturesUnordered,
+};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, WriteHalf},
+    sync::{Mutex, oneshot, watch},
+    task::JoinSet,
+    time::timeout,
+};
+use trunkline_protocol::{Category, Head, HostBody, HostMessage, Item, LineReader, MAX_LINE, SessionId};
+use trunkline_relay::{RelayOptions, serve_hub};
+
+use self::lines::{carry, error, refused, write};
+use super::{Elsewhere, Place, Stream, Who, carry::REACHED};
+use crate::{gateway::Shared, judge::Folders, pass::Pass, token::Scope};
+
+/// How much is on its way between the switch and this host's relay, in bytes.
+const ROOM: usize = 64 * 1024;
+
+/// How many other hosts one hub may have sessions of. For a further one its pipe is not opened.
+const HOSTS: usize = 256;
+
+/// How long a hub is still told what is said when its pipe ends.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// Serves a hub: by this host's relay, or where there are other hosts, by that of each session.
+pub(crate) async fn serve<R, W>(
+    shared: &Arc<Shared>,
+    pass: &Pass,
+    folders: Folders,
+    input: R,
+    output: W,
+    stop: impl Future<Output = ()> + Send,
+) where
+    R: AsyncRead + Unpin + Send,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let options = shared.relay_options(pass, folders);
+    let Some(elsewhere) = &shared.options.elsewhere else {
+        serve_hub(shared.host.clone(), options, input, output, stop).await;
+        return;
+    };
+    let mut switch = Switch::new(shared, elsewhere.clone(), pass.clone(), options, Box::new(output));
+    let ended = switch.run(Box::new(input), Box::pin(stop)).await;
+    tracing::debug!(?ended, "a hub has gone");
+    switch.end(ended).await;
+}
+
+/// Why a pipe ends.
+#[derive(Debug)]
+enum Ended {
+    /// The hub has gone, or does not read.
+    Hub,
+    /// It was asked to.
+    Stopped,
+    /// A host has gone, or has a session of the hub no more.
+    Host,
+}
+
+/// To the hub.
+type Output = Arc<Mutex<Box<dyn AsyncWrite + Send + Unpin>>>;
+
+struct Switch {
+    elsewhere: Arc<dyn Elsewhere>,
+    pass: Pass,
+    output: Output,
+    /// To this host's relay.
+    own: DuplexStream,
+    stop_own: Option<oneshot::Sender<()>>,
+    /// This host's relay. Where it ends the pipe does.
+    relay: JoinSet<()>,
+    /// What carries the lines of each other host to the hub: the same.
+    carrying: JoinSet<()>,
+    /// Whether they carry no further line.
+    is_over: watch::Sender<bool>,
+    links: HashMap<String, WriteHalf<Box<dyn Stream>>>,
+    /// The sessions of other hosts that the hub has, and what watches that they stay there.
+    there: HashMap<SessionId, (String, AbortHandle)>,
+    watched: Watched,
+}
+
+/// Where a line goes.
+enum To {
+    Own,
+    Host(String),
+    /// Nowhere: this is the answer.
+    Hub(Vec<u8>),
+}
+
+impl Switch {
+    fn new(
+        shared: &Arc<Shared>,
+        elsewhere: Arc<dyn Elsewhere>,
+        pass: Pass,
+        options: RelayOptions,
+        output: Box<dyn AsyncWrite + Send + Unpin>,
+    ) -> Self {
+        let (own, read) = tokio::io::duplex(ROOM);
+        let (written, of_own) = tokio::io::duplex(ROOM);
+        let (stop_own, stopped) = oneshot::channel();
+        let output = Arc::new(Mutex::new(output));
+        let mut relay = JoinSet::new();
+        let (is_over, never) = (watch::Sender::new(false), watch::Sender::new(false));
+        let (host, out) = (shared.host.clone(), output.clone());
+        relay.spawn(async move {
+            let stopped = async {
+                if stopped.await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            };
+            let relay = serve_hub(host, options, read, written, stopped);
+            tokio::join!(relay, carry(of_own, out, false, never.subscribe()));
+        });
+        Self {
+            elsewhere,
+            pass,
+            output,
+            own,
+            stop_own: Some(stop_own),
+            relay,
+            carrying: JoinSet::new(),
+            is_over,
+            links: HashMap::new(),
+            there: HashMap::new(),
+            watched: FuturesUnordered::new(),
+        }
+    }
+
+    /// Takes what the hub says until the pipe is to end.
+    async fn run(
+        &mut self,
+        mut input: Box<dyn AsyncRead + Unpin + Send + '_>,
+        mut stop: BoxFuture<'_, ()>,
+    ) -> Ended {
+        // As this host's relay reads them.
+        let mut lines = LineReader::of_peer(MAX_LINE);
+        loop {
+            let read = tokio::select! {
+                biased;
+                () = &mut stop => return Ended::Stopped,
+                () = gone(&mut self.relay, &mut self.carrying, &mut self.watched) => return Ended::Host,
+                read = input.read(lines.space()) => read,
+            };
+            let is_last = !matches!(read, Ok(1..));
+            if let Ok(bytes) = read {
+                lines.filled(bytes);
+            }
+            while let Some(item) = lines.next() {
+                let taken = tokio::select! {
+                    biased;
+                    () = &mut stop => return Ended::Stopped,
+                    taken = self.take(item) => taken,
+                };
+                if let Err(error) = taken {
+                    tracing::debug!("a line of a hub cannot be carried: {error}");
+                    return Ended::Host;
+                }
+            }
+            if is_last {
+                if let Some(item) = lines.finish() {
+                    // In vain where no one is there any more.
+                    let _ = self.take(item).await;
+                }
+                return Ended::Hub;
+            }
+        }
+    }
+
+    /// Takes one line. An error is a host that has gone.
+    async fn take(&mut self, item: Item<'_>) -> io::Result<()> {
+        let line = match item {
+            Item::Line(line) => line,
+            // The relay counts them.
+            Item::NotUtf8 { line } | Item::Cut(line) => return write(&mut self.own, line).await,
+            Item::NotObject(line) => return write(&mut self.own, line.as_bytes()).await,
+            Item::TooLong { first, bytes } => return self.too_long(first, bytes).await,
+        };
+        match self.way(line).await? {
+            To::Own => write(&mut self.own, line.as_bytes()).await,
+            To::Hub(answer) => self.output.lock().await.write_all(&answer).await,
+            To::Host(host) => {
+                self.link(&host).await?;
+                let Self { links, relay, carrying, watched, .. } = self;
+                let Some(link) = links.get_mut(&host) else { return Err(io::ErrorKind::NotConnected.into()) };
+                // While a host does not read, nothing more of the hub is taken, as by a relay; its end is the pipe's.
+                tokio::select! {
+                    biased;
+                    written = write(link, line.as_bytes()) => written,
+                    () = gone(relay, carrying, watched) => Err(io::ErrorKind::BrokenPipe.into()),
+                }
+            }
+        }
+    }
+
+    /// Gives this host's relay a line as long as one that was skipped, of which it says the same.
+    async fn too_long(&mut self, first: &[u8], bytes: u64) -> io::Result<()> {
+        self.own.write_all(first).await?;
+        let rest = bytes.saturating_sub(first.len() as u64);
+        tokio::io::copy(&mut tokio::io::repeat(b'x').take(rest), &mut self.own).await?;
+        self.own.write_all(b"\n").await
+    }
+
+    /// Where a line goes.
+    async fn way(&mut self, line: &str) -> io::Result<To> {
+        let Ok(head) = Head::read(line) else { return Ok(To::Own) };
+        let Ok(id) = SessionId::new(&*head.session_id) else { return Ok(To::Own) };
+        if id == SessionId::none() {
+            return Ok(To::Own);
+        }
+        let known = self.there.get(&id).map(|(host, _)| host.clone());
+        let is_history = &*head.kind == "session.history";
+        let place = match &*head.kind {
+            "session.attach" => self.locate(&id).await,
+            "session.history" if known.is_none() => self.locate(&id).await,
+            "session.start" if known.is_none() => match self.start(&id, line).await {
+                Some(place) => place,
+                None => return Ok(To::Own),
+            },
+            "session.detach" | "session.close" => {
+                self.forget(&id);
+                return Ok(known.map_or(To::Own, To::Host));
+            }
+            "file.input" if known.is_some() => {
+                let message = "the session is at another host, which has no such path: give the file by PUT \
+                               /v1/sessions/ID/files, and its SHA-256 with the input";
+                return Ok(To::Hub(error(id, Category::PermissionDenied, message)));
+            }
+            _ => return Ok(known.map_or(To::Own, To::Host)),
+        };
+        match (place, known) {
+            // What this host does not know either, it says.
+            (Ok(Place::Here | Place::Unknown), None) => Ok(To::Own),
+            (Ok(Place::There(host)), None) => {
+                if !is_history {
+                    self.watch(id, &host);
+                }
+                Ok(To::Host(host))
+            }
+            (Ok(Place::There(host)), Some(known)) if host == known => Ok(To::Host(host)),
+            (Ok(Place::Unavailable { host, why }), _) => {
+                let why = format!("the session is at the host {host}, which does not serve it now: {why}");
+                Ok(To::Hub(refused(&id, why)))
+            }
+            (Err(why), _) => Ok(To::Hub(refused(&id, why))),
+            // It has moved: the hub comes again.
+            (Ok(Place::Here | Place::Unknown | Place::There(_)), Some(_)) => {
+                Err(io::ErrorKind::NotConnected.into())
+            }
+        }
+    }
+
+    async fn locate(&mut self, id: &SessionId) -> Result<Place, String> {
+        let late = |_| "it is not known in time which host has the session; try again".to_owned();
+        timeout(REACHED, self.elsewhere.locate(id)).await.map_err(late)
+    }
+
+    /// Where a session of the journal begins. `None`: it is one of this pipe alone, or is refused here.
+    async fn start(&mut self, id: &SessionId, line: &str) -> Option<Result<Place, String>> {
+        let HostBody::SessionStart(start) = HostMessage::parse(line).ok()?.body else { return None };
+        let is_journaled = start.extensions.iter().flatten().any(|name| name == "journal");
+        if !is_journaled || self.pass.scope() < Scope::Control {
+            return None;
+        }
+        let placed = timeout(REACHED, self.elsewhere.place(id, start.agent_id.as_deref())).await;
+        Some(placed.unwrap_or_else(|_| Err("no host has taken the session in time; try again".to_owned())))
+    }
+
+    /// Opens the way to a host, where there is none yet.
+    async fn link(&mut self, host: &str) -> io::Result<()> {
+        if !self.links.contains_key(host) {
+            if self.links.len() == HOSTS {
+                return Err(io::Error::other("the hub has sessions of too many hosts"));
+            }
+            let connected = timeout(REACHED, self.elsewhere.connect(host, Who::of(&self.pass))).await;
+            let (read, written) = tokio::io::split(connected.map_err(io::Error::from)??);
+            let over = self.is_over.subscribe();
+            self.carrying.spawn(carry(read, self.output.clone(), true, over));
+            self.links.insert(host.to_owned(), written);
+        }
+        Ok(())
+    }
+
+    /// Notes that the hub has a session of another host.
+    fn watch(&mut self, id: SessionId, host: &str) {
+        let (gone, watching) = futures_util::future::abortable(self.elsewhere.moved(&id, host));
+        self.watched.push(gone);
+        self.there.insert(id, (host.to_owned(), watching));
+    }
+
+    fn forget(&mut self, id: &SessionId) {
+        if let Some((_, watching)) = self.there.remove(id) {
+            watching.abort();
+        }
+    }
+
+    /// Lets each relay say what it has to say last, and waits for it a little. Who may hear no more hears no other host.
+    async fn end(self, ended: Ended) {
+        let Self { output, own, stop_own, mut relay, mut carrying, is_over, mut links, .. } = self;
+        if matches!(ended, Ended::Stopped) {
+            is_over.send_replace(true);
+            if let Some(stop) = stop_own {
+                // Gone has stopped.
+                let _ = stop.send(());
+            }
+        }
+        drop(own);
+        let told = async {
+            let ends = join_all(links.values_mut().map(AsyncWriteExt::shutdown));
+            let others = async { while carrying.join_next().await.is_some() {} };
+            tokio::join!(ends, others, relay.join_next());
+        };
+        let _ = timeout(LAST_WORDS, told).await;
+        // In vain where the hub has gone.
+        let _ = timeout(LAST_WORDS, async { output.lock().await.shutdown().await }).await;
+    }
+}
+
+type Watched = FuturesUnordered<Abortable<BoxFuture<'static, ()>>>;
+
+/// Resolves when a host has gone, or has a session that is watched no more.
+async fn gone(relay: &mut JoinSet<()>, carrying: &mut JoinSet<()>, watched: &mut Watched) {
+    let moved = async {
+        loop {
+            match watched.next().await {
+                Some(Ok(())) => return,
+                // It is watched no more.
+                Some(Err(_)) => {}
+                None => std::future::pending().await,
+            }
+        }
+    };
+    tokio::select! {
+        _ = relay.join_next() => {}
+        Some(_) = carrying.join_next() => {}
+        () = moved => {}
+    }
+}

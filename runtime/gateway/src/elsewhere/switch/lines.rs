@@ -1,0 +1,80 @@
+//! The lines of a switch: carried whole, and its own answers.
+
+use std::io;
+
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    sync::watch,
+};
+use trunkline_protocol::{
+    AdapterBody, AdapterMessage, AttachRefusal, Category, ErrorEvent, RelayBody, RelayMessage, SessionId,
+    SessionRefused,
+};
+
+use super::Output;
+use crate::routes::events::without_path;
+
+/// Carries whole lines to the hub until there are no more. What is cut is not carried.
+pub(super) async fn carry(
+    mut from: impl AsyncRead + Unpin,
+    to: Output,
+    hides: bool,
+    mut is_over: watch::Receiver<bool>,
+) {
+    let mut lines = Vec::new();
+    loop {
+        let read = tokio::select! {
+            biased;
+            // Gone is over.
+            _ = is_over.wait_for(|is| *is) => return,
+            read = from.read_buf(&mut lines) => read,
+        };
+        let Ok(1..) = read else { return };
+        let Some(end) = memchr::memrchr(b'\n', &lines) else { continue };
+        let mut to = to.lock().await;
+        let written = match hides {
+            true => to.write_all(&hidden(&lines[..=end])).await,
+            false => to.write_all(&lines[..=end]).await,
+        };
+        if written.is_err() || to.flush().await.is_err() {
+            return;
+        }
+        lines.drain(..=end);
+    }
+}
+
+/// Lines without the paths of another machine.
+fn hidden(lines: &[u8]) -> std::borrow::Cow<'_, [u8]> {
+    match std::str::from_utf8(lines) {
+        Ok(text) if text.contains("{\"type\":\"file.output\"") => {
+            let lines = text.lines().flat_map(|line| [without_path(line), "\n".into()]);
+            lines.collect::<String>().into_bytes().into()
+        }
+        _ => lines.into(),
+    }
+}
+
+/// Writes a line.
+pub(super) async fn write(to: &mut (impl AsyncWrite + Unpin), line: &[u8]) -> io::Result<()> {
+    to.write_all(line).await?;
+    to.write_all(b"\n").await?;
+    to.flush().await
+}
+
+/// What a hub hears of something that it said.
+pub(super) fn error(id: SessionId, category: Category, message: &str) -> Vec<u8> {
+    let event = ErrorEvent {
+        category: Some(category),
+        message: message.to_owned(),
+        fatal: Some(false),
+        ..ErrorEvent::default()
+    };
+    AdapterMessage::new(id, AdapterBody::from(event)).to_line()
+}
+
+/// That a session is not there now.
+pub(super) fn refused(id: &SessionId, why: String) -> Vec<u8> {
+    let refused =
+        SessionRefused { reason: Some(AttachRefusal::ReadOnly), message: Some(why), last_seq: None };
+    RelayMessage::new(id.clone(), RelayBody::from(refused)).to_line()
+}
