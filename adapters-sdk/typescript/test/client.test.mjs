@@ -85,9 +85,11 @@ test("the relay tells its agents, and the sessions of its journal", { skip }, as
   const client = await Client.connect(unixSocket(daemon.socket));
   const [agent] = await client.agents({ health: true });
   assert.equal(agent.health.severity, "ok");
-  const { id } = await client.open();
+  const session = await client.open();
+  // It is in the list when its first entry is stored.
+  await session.turn("a");
   const listed = await client.sessions({ limit: 1 });
-  assert.equal(listed.sessions[0].session_id, id);
+  assert.equal(listed.sessions[0].session_id, session.id);
   client.close();
   const without = await Client.connect(spawned("trunkline", ["serve", "--adapter", adapter]));
   await assert.rejects(without.sessions(), /does not list/);
