@@ -2,24 +2,25 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use tokio::{
-    sync::watch,
-    time::{Instant, sleep},
-};
+use tokio::{sync::watch, time::sleep};
 use trunkline_process::BootInstant;
 use trunkline_protocol::SessionId;
 use trunkline_sessions::{Batch, NotRecorded, Record};
 
 use crate::{
+    lock,
     ownership::{self, Me},
     placement::jitter,
-    row::SessionRow,
+    row::{Row, SessionRow},
     store::{Kept, NotKept, Space, Store, key_of},
     wire,
 };
@@ -102,8 +103,8 @@ pub struct Keeper {
     places: Mutex<HashMap<SessionId, Place>>,
     /// Until when this host may act.
     lease: watch::Receiver<Option<BootInstant>>,
-    /// Since when nothing can be kept.
-    silent: Mutex<Option<Instant>>,
+    /// Whether nothing can be kept now.
+    is_silent: AtomicBool,
 }
 
 impl Keeper {
@@ -114,11 +115,11 @@ impl Keeper {
         writer: String,
         lease: watch::Receiver<Option<BootInstant>>,
     ) -> Arc<Self> {
-        Arc::new(Self { store, writer, places: Mutex::default(), lease, silent: Mutex::default() })
+        Arc::new(Self { store, writer, places: Mutex::default(), lease, is_silent: AtomicBool::default() })
     }
 
     fn places(&self) -> MutexGuard<'_, HashMap<SessionId, Place>> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.places)
     }
 
     /// From now on this host writes the session, behind the message `last`.
@@ -136,16 +137,9 @@ impl Keeper {
         self.places().remove(session);
     }
 
-    fn may_act(&self) -> bool {
+    /// Whether this host may act.
+    pub fn may_act(&self) -> bool {
         self.lease.borrow().is_some_and(|until| BootInstant::now() < until)
-    }
-
-    fn note(&self, is_silent: bool) {
-        let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
-        match is_silent {
-            true => drop(silent.get_or_insert_with(Instant::now)),
-            false => *silent = None,
-        }
     }
 
     /// Keeps one message, however often it has to be tried.
@@ -172,7 +166,7 @@ impl Keeper {
                         verdict
                     }
                     Err(error) => {
-                        self.note(true);
+                        self.is_silent.store(true, Ordering::Relaxed);
                         tracing::debug!(%session, "the journal of the cluster is not there: {error}");
                         sleep(wait + jitter(session.as_str(), mine.batch, wait)).await;
                         wait = (wait * 2).min(AGAIN_MOST);
@@ -182,7 +176,7 @@ impl Keeper {
             };
             match number {
                 Verdict::Kept(number) => {
-                    self.note(false);
+                    self.is_silent.store(false, Ordering::Relaxed);
                     mine.last = number;
                     mine.has_begun = true;
                     return Ok(());
@@ -290,8 +284,8 @@ impl Record for Recorded {
         if !self.keeper.may_act() {
             return Some("this host has lost its lease".to_owned());
         }
-        let silent = *self.keeper.silent.lock().unwrap_or_else(PoisonError::into_inner);
-        silent.map(|_| "the cluster's store does not answer".to_owned())
+        let is_silent = self.keeper.is_silent.load(Ordering::Relaxed);
+        is_silent.then(|| "the cluster's store does not answer".to_owned())
     }
 }
 

@@ -25,3 +25,10 @@ pub mod row;
 pub mod store;
 pub mod tunnel;
 pub mod wire;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks, even where a thread has ended by a panic meanwhile: what is behind these is whole at each moment.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

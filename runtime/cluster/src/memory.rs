@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     fmt, io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -16,6 +16,7 @@ use tokio::{
 
 use crate::{
     fabric::{Address, Fabric, Letter, Reply, WAITING},
+    lock,
     store::{Change, Kept, NotKept, Space, Store},
 };
 
@@ -31,7 +32,7 @@ pub struct Memory(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    spaces: Mutex<HashMap<Space, Kingdom>>,
+    spaces: Mutex<HashMap<Space, Keys>>,
     inboxes: Mutex<HashMap<Address, mpsc::Sender<Letter>>>,
     cut: watch::Sender<HashSet<String>>,
     lost: Mutex<HashSet<String>>,
@@ -44,14 +45,10 @@ impl fmt::Debug for Shared {
 }
 
 #[derive(Debug, Default)]
-struct Kingdom {
+struct Keys {
     number: u64,
     keys: BTreeMap<String, Vec<Kept>>,
-    watchers: Vec<(String, mpsc::Sender<Change>)>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    watchers: Vec<mpsc::Sender<Change>>,
 }
 
 impl Memory {
@@ -89,20 +86,20 @@ impl Memory {
 
     fn put(&self, space: Space, key: &str, last: u64, bytes: Bytes) -> Result<u64, NotKept> {
         let mut spaces = lock(&self.0.spaces);
-        let kingdom = spaces.entry(space).or_default();
-        let there = kingdom.keys.entry(key.to_owned()).or_default();
+        let keys_of = spaces.entry(space).or_default();
+        let there = keys_of.keys.entry(key.to_owned()).or_default();
         if there.last().map_or(0, |kept| kept.number) != last {
             return Err(NotKept::Other);
         }
-        kingdom.number += 1;
-        let kept = Kept { number: kingdom.number, bytes };
+        keys_of.number += 1;
+        let kept = Kept { number: keys_of.number, bytes };
         if space != Space::Journal {
             there.clear();
         }
         there.push(kept.clone());
         let change = Change { key: key.to_owned(), kept };
-        kingdom.watchers.retain(|(_, changes)| changes.try_send(change.clone()).is_ok());
-        Ok(kingdom.number)
+        keys_of.watchers.retain(|changes| changes.try_send(change.clone()).is_ok());
+        Ok(keys_of.number)
     }
 }
 
@@ -192,14 +189,14 @@ impl Store for Access {
             this.pass().await;
             let (changes, watched) = mpsc::channel(CHANGES);
             let mut spaces = lock(&this.memory.0.spaces);
-            let kingdom = spaces.entry(space).or_default();
-            for (key, kept) in &kingdom.keys {
+            let keys_of = spaces.entry(space).or_default();
+            for (key, kept) in &keys_of.keys {
                 if let Some(kept) = kept.last() {
                     // There is room in a new one.
                     let _ = changes.try_send(Change { key: key.clone(), kept: kept.clone() });
                 }
             }
-            kingdom.watchers.push((this.host.clone(), changes));
+            keys_of.watchers.push(changes);
             drop(spaces);
             let (passed, watching) = mpsc::channel(CHANGES);
             let mut watched = watched;

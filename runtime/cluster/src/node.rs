@@ -9,7 +9,7 @@ mod take;
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     fmt, io,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock},
     time::Duration,
 };
 
@@ -29,6 +29,7 @@ use crate::{
     fabric::{Address, Fabric},
     keeper::{Keeper, Recorded},
     lease::{Terms, Watch},
+    lock,
     ownership::Me,
     row::HostRow,
     store::{Store, is_name},
@@ -122,10 +123,6 @@ impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Node").field("at", &self.at).finish_non_exhaustive()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Node {
@@ -254,7 +251,7 @@ impl Shared {
 
     /// Whether this host may act.
     fn may_act(&self) -> bool {
-        self.lease.borrow().is_some_and(|until| BootInstant::now() < until)
+        self.keeper.may_act()
     }
 
     /// Whether this host serves a session.

@@ -5,7 +5,7 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-use crate::row::HostRow;
+use crate::row::{HostRow, SessionRow};
 
 /// What a new session needs.
 #[derive(Debug, Clone, Default)]
@@ -58,6 +58,12 @@ pub fn candidates<'a>(
 /// What a host has to do. A turn weighs more than a session that waits.
 fn load(host: &HostRow) -> u64 {
     host.busy * 16 + host.sessions
+}
+
+/// Whether a host could take over a session.
+#[must_use]
+pub fn fits(host: &HostRow, row: &SessionRow) -> bool {
+    host.digest == row.digest && Needs { storage: row.storage.clone(), ..Needs::default() }.fit(host)
 }
 
 /// The host that takes over a session, of those that could: each host finds the same one.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// One run of a host's process. No two are the same.
 pub type Incarnation = String;
@@ -43,19 +43,25 @@ pub struct HostRow {
     pub is_over: bool,
 }
 
-impl HostRow {
+/// What is kept as JSON.
+pub trait Row: Serialize + DeserializeOwned {
     /// As it is kept.
     #[must_use]
-    pub fn to_bytes(&self) -> Bytes {
+    fn to_bytes(&self) -> Bytes {
         Bytes::from(serde_json::to_vec(self).unwrap_or_default())
     }
 
     /// As it was kept; `None` where it is none.
     #[must_use]
-    pub fn parse(bytes: &[u8]) -> Option<Self> {
+    fn parse(bytes: &[u8]) -> Option<Self> {
         serde_json::from_slice(bytes).ok()
     }
+}
 
+impl Row for HostRow {}
+impl Row for SessionRow {}
+
+impl HostRow {
     /// How long the lease holds.
     #[must_use]
     pub fn ttl(&self) -> Duration {
@@ -87,18 +93,6 @@ pub struct SessionRow {
 }
 
 impl SessionRow {
-    /// As it is kept.
-    #[must_use]
-    pub fn to_bytes(&self) -> Bytes {
-        Bytes::from(serde_json::to_vec(self).unwrap_or_default())
-    }
-
-    /// As it was kept; `None` where it is none.
-    #[must_use]
-    pub fn parse(bytes: &[u8]) -> Option<Self> {
-        serde_json::from_slice(bytes).ok()
-    }
-
     /// The key that says that a host has a session, by the session's own.
     #[must_use]
     pub fn index(host: &str, key: &str) -> String {

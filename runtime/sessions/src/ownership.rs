@@ -317,14 +317,7 @@ impl Sessions {
     /// Dropped, it may or may not be given up: [`Sessions::owned`] says so.
     pub async fn hand_over(&self, id: &SessionId) -> Result<(), HandOverError> {
         let shared = self.shared();
-        let shut = self.shut(id);
-        let shut = match shut {
-            Some(shut) => shut,
-            None if shared.registry().ownership.owned.get(id).is_some_and(|own| !own.is_new) => {
-                return Err(HandOverError::Busy);
-            }
-            None => return Err(HandOverError::NotOwned),
-        };
+        let shut = self.shut(id)?;
         let handle = shared.registry().live.get(id).cloned();
         if let Some(handle) = handle {
             let (done, has_left) = oneshot::channel();
@@ -339,13 +332,16 @@ impl Sessions {
         Ok(())
     }
 
-    /// Lets no one into a session that is owned, until it is dropped. `None` where it is not, or is shut already.
-    pub(crate) fn shut<'a>(&'a self, id: &'a SessionId) -> Option<Shut<'a>> {
+    /// Lets no one into a session that is owned, until it is dropped.
+    pub(crate) fn shut<'a>(&'a self, id: &'a SessionId) -> Result<Shut<'a>, HandOverError> {
         let shared = self.shared();
         let mut registry = shared.registry();
-        let own = registry.ownership.owned.get_mut(id).filter(|own| !own.is_new && !own.is_shut)?;
-        own.is_shut = true;
-        Some(Shut { shared, id, epoch: own.epoch, is_lost: false })
+        let own = registry.ownership.owned.get_mut(id).filter(|own| !own.is_new);
+        let own = own.ok_or(HandOverError::NotOwned)?;
+        match std::mem::replace(&mut own.is_shut, true) {
+            true => Err(HandOverError::Busy),
+            false => Ok(Shut { shared, id, epoch: own.epoch, is_lost: false }),
+        }
     }
 
     /// The sessions that this host owns.

@@ -84,7 +84,7 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    /// Ends its task wherever that is: its agent's session is closed, and nothing more is written.
+    /// Ends its task at once: its agent's session is closed, and nothing more is written.
     pub(crate) fn abort(&self) {
         self.task.abort();
     }
@@ -630,7 +630,7 @@ impl Sessions {
         }
         if let Some(recording) = &self.shared.recording {
             // No one is let in meanwhile.
-            let shut = self.shut(id).ok_or(RemoveError::InUse)?;
+            let shut = self.shut(id).map_err(|_| RemoveError::InUse)?;
             recording.record.remove(id, shut.epoch).await.map_err(RemoveError::NotRecorded)?;
             shut.lose();
         }

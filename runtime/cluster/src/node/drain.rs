@@ -5,11 +5,12 @@ use std::{collections::BTreeSet, io, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 use trunkline_protocol::SessionId;
 
-use super::{Node, Shared, letters::Answer, take::fits};
+use super::{Node, Shared, letters::Answer};
 use crate::{
     keeper::forget,
     ownership,
-    placement::survivor,
+    placement::{fits, survivor},
+    row::Row,
     store::{Space, key_of},
 };
 

@@ -7,14 +7,10 @@ use trunkline_gateway::{Elsewhere, HostPhase, HostState, Place, Stream, Who};
 use trunkline_process::BootInstant;
 use trunkline_protocol::SessionId;
 
-use super::{
-    Node, Shared,
-    letters::Answer,
-    take::{NotTaken, fits},
-};
+use super::{Node, Shared, letters::Answer, take::NotTaken};
 use crate::{
     ownership::Kept,
-    placement::{Needs, candidates, survivor},
+    placement::{Needs, candidates, fits, survivor},
     row::{SessionRow, State},
 };
 

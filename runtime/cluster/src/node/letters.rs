@@ -8,9 +8,10 @@ use tokio::{io::DuplexStream, sync::mpsc};
 use trunkline_gateway::Who;
 use trunkline_protocol::SessionId;
 
-use super::{Shared, lock};
+use super::Shared;
 use crate::{
     fabric::{Address, Letter},
+    lock,
     tunnel::{self, LETTERS, Way},
 };
 

@@ -13,7 +13,7 @@ use super::{JoinError, OnLease, Seen, Shared};
 use crate::{
     lease::{Held, Terms},
     placement::jitter,
-    row::HostRow,
+    row::{HostRow, Row},
     store::{NotKept, Space},
 };
 

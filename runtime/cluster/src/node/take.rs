@@ -1,24 +1,29 @@
 //! Sessions come to this host: new ones, its own of before, and those of hosts that are gone.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream};
+use tokio::time::Instant;
 use trunkline_process::BootInstant;
 use trunkline_protocol::SessionId;
 use trunkline_sessions::{AdoptError, NotRecorded};
 
-use super::{Seen, Shared, lock};
+use super::{Seen, Shared};
 use crate::{
     keeper::forget,
+    lock,
     ownership::{self, Kept, Known},
-    placement::survivor,
-    row::{HostRow, SessionRow, State},
+    placement::{fits, survivor},
+    row::{Row, SessionRow, State},
     store::{NotKept, Space, key_of},
     wire,
 };
 
 /// How many sessions are taken at the same time.
 const AT_ONCE: usize = 8;
+
+/// How often it is looked for sessions of a host that is gone.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// How often it is tried, where somebody else writes at the same time.
 const TRIES: usize = 5;
@@ -225,15 +230,19 @@ impl Shared {
     /// Takes those of hosts that are gone, for as long as the node lives.
     pub(super) async fn take_over(self: Arc<Self>) {
         let mut changed = self.changed.subscribe();
+        // What stays with a host that is gone is looked for again, and not with each renewal of the others.
+        let mut looked = BTreeMap::new();
         loop {
             Self::change(&mut changed).await;
+            looked.retain(|_, at: &mut Instant| at.elapsed() < AGAIN);
             if !self.may_act() || *self.is_draining.borrow() {
                 continue;
             }
             for host in self.gone() {
-                if !self.end_lease(&host).await {
+                if looked.contains_key(&host) || !self.end_lease(&host).await {
                     continue;
                 }
+                looked.insert(host.clone(), Instant::now());
                 if let Err(why) = self.take_from(&host).await {
                     tracing::debug!(%host, "the sessions of a host that is gone were not looked for: {why}");
                 }
@@ -267,11 +276,4 @@ impl Shared {
         }
         Ok(())
     }
-}
-
-/// Whether a host could take over a session.
-pub(super) fn fits(host: &HostRow, row: &SessionRow) -> bool {
-    !host.is_draining
-        && host.digest == row.digest
-        && row.storage.as_ref().is_none_or(|storage| host.storage.contains(storage))
 }
