@@ -2,11 +2,10 @@
 
 use std::{io, time::Duration};
 
-use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use trunkline_host::protocol::{
-    AdapterMessage, Body, Envelope, Item, LineReader, MAX_LINE, RelayMessage, SessionId, Unread,
-};
+use trunkline_host::protocol::{Body, Envelope, Item, LineReader, MAX_LINE, SessionId};
+
+pub(crate) use trunkline_host::protocol::{FromRelay as Message, Stamp};
 
 /// How long a leave may take.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -27,24 +26,6 @@ pub(crate) struct Told {
     pub(crate) stamp: Stamp,
     /// The line itself, without its end.
     pub(crate) line: String,
-}
-
-/// What a relay says.
-#[derive(Debug)]
-pub(crate) enum Message {
-    /// As any adapter.
-    Adapter(AdapterMessage),
-    /// As a relay that keeps a journal.
-    Relay(RelayMessage),
-}
-
-/// What an entry of a journal has beside its message.
-#[derive(Debug, Clone, Default, Deserialize)]
-pub(crate) struct Stamp {
-    /// Its number; nothing else has one.
-    pub(crate) seq: Option<u64>,
-    /// When it was written, RFC 3339.
-    pub(crate) time: Option<String>,
 }
 
 impl Hub {
@@ -119,15 +100,13 @@ impl Told {
     }
 
     fn read(line: &str) -> Option<Self> {
-        let message = match AdapterMessage::parse(line) {
-            Ok(message) => Message::Adapter(message),
-            Err(Unread::UnknownType { .. }) => Message::Relay(RelayMessage::parse(line).ok()?),
+        let (message, stamp) = match Message::parse(line) {
+            Ok(told) => told,
             Err(unread) => {
                 tracing::debug!("a line of the host was not understood: {unread}");
                 return None;
             }
         };
-        let stamp = serde_json::from_str(line).unwrap_or_default();
         Some(Self { message, stamp, line: line.to_owned() })
     }
 }
