@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """An adapter that says when it lives: `adapter.py FOLDER`. For each session that it has it appends a line every 10 ms to
-the file FOLDER/SESSION/PID: `CLOCK_BOOTTIME CLOCK_REALTIME`, both in nanoseconds.
+the file FOLDER/SESSION/RUN-N, of its Nth opening: `CLOCK_BOOTTIME CLOCK_REALTIME`, both in nanoseconds.
 
 An input `echo TEXT` is answered with its text, `work SECONDS TEXT` with as many outputs as it lasts tenths of a second.
 Each input that it gets stands in FOLDER/SESSION/inputs, as a line. Many sessions at a time, on the standard library.
 """
 
 import asyncio
+import itertools
 import json
 import os
 import sys
@@ -14,6 +15,9 @@ import time
 
 FOLDER = sys.argv[1]
 EVERY = 0.01
+OPENINGS = itertools.count(1)
+# Its number tells nothing: in a namespace of processes all have the same.
+RUN = os.urandom(8).hex()
 
 
 def send(session, kind, **fields):
@@ -33,7 +37,7 @@ def append(session, name):
 class Session:
     def __init__(self, name):
         self.name, self.inputs, self.turn = name, [], None
-        self.pulse, self.got = append(name, os.getpid()), append(name, "inputs")
+        self.pulse, self.got = append(name, f"{RUN}-{next(OPENINGS)}"), append(name, "inputs")
 
     def beat(self):
         os.write(self.pulse, b"%d %d\n" % (time.clock_gettime_ns(time.CLOCK_BOOTTIME), time.time_ns()))

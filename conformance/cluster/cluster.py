@@ -327,6 +327,19 @@ class Cluster:
 
         await until("every stream is served", served, within)
 
+    async def until_replicated(self, within=60):
+        """Until every server has all that the streams have."""
+
+        async def replicated():
+            for stream in STREAMS:
+                got = await self.request(f"$JS.API.STREAM.INFO.{stream}", within=1)
+                copies = got.get("cluster", {}).get("replicas", [])
+                if len(copies) + 1 != len(self.servers) or not all(copy.get("current") for copy in copies):
+                    return False
+            return True
+
+        await until("every server has all that is kept", replicated, within)
+
     async def leader(self, stream=STREAMS[-1]):
         """The server that leads a stream; `None`: none does now."""
         got = await self.request(f"$JS.API.STREAM.INFO.{stream}", within=1)
