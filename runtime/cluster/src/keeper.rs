@@ -2,6 +2,9 @@
 
 use std::{
     collections::HashMap,
+    fs::File,
+    io,
+    path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
@@ -11,13 +14,16 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use tokio::{sync::watch, time::sleep};
+use tokio::{
+    sync::{Semaphore, watch},
+    time::sleep,
+};
 use trunkline_process::BootInstant;
 use trunkline_protocol::SessionId;
 use trunkline_sessions::{Batch, NotRecorded, Record};
 
 use crate::{
-    lock,
+    contents, lock,
     ownership::{self, Me},
     placement::jitter,
     row::{Row, SessionRow},
@@ -26,7 +32,7 @@ use crate::{
 };
 
 /// How long after a try that failed the next one is made; it doubles each time.
-const AGAIN: Duration = Duration::from_millis(50);
+pub(crate) const AGAIN: Duration = Duration::from_millis(50);
 const AGAIN_MOST: Duration = Duration::from_secs(2);
 
 /// Who writes what, as others see it.
@@ -98,7 +104,9 @@ struct Place {
 /// Keeps the batches of this host's sessions.
 #[derive(Debug)]
 pub struct Keeper {
-    store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn Store>,
+    /// For the contents of files that are on their way, either way.
+    pub(crate) ways: Semaphore,
     writer: String,
     places: Mutex<HashMap<SessionId, Place>>,
     /// Until when this host may act.
@@ -115,7 +123,14 @@ impl Keeper {
         writer: String,
         lease: watch::Receiver<Option<BootInstant>>,
     ) -> Arc<Self> {
-        Arc::new(Self { store, writer, places: Mutex::default(), lease, is_silent: AtomicBool::default() })
+        Arc::new(Self {
+            store,
+            ways: Semaphore::new(contents::AT_ONCE),
+            writer,
+            places: Mutex::default(),
+            lease,
+            is_silent: AtomicBool::default(),
+        })
     }
 
     fn places(&self) -> MutexGuard<'_, HashMap<SessionId, Place>> {
@@ -142,6 +157,14 @@ impl Keeper {
         self.lease.borrow().is_some_and(|until| BootInstant::now() < until)
     }
 
+    /// Waits until it is tried again, longer each time.
+    pub(crate) async fn pause(&self, session: &SessionId, wait: &mut Duration, why: &str) {
+        tracing::debug!(%session, "the cluster's store keeps nothing: {why}");
+        let so_far = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        sleep(*wait + jitter(session.as_str(), so_far, *wait)).await;
+        *wait = (*wait * 2).min(AGAIN_MOST);
+    }
+
     /// Keeps one message, however often it has to be tried.
     async fn keep(
         &self,
@@ -160,6 +183,11 @@ impl Keeper {
             let number = match put {
                 Ok(number) => Verdict::Kept(number),
                 Err(NotKept::Refused(why)) => return Err(NotRecorded::Refused(why)),
+                Err(why @ NotKept::Full(_)) => {
+                    self.is_silent.store(true, Ordering::Relaxed);
+                    self.pause(session, &mut wait, &why.to_string()).await;
+                    continue;
+                }
                 Err(why @ (NotKept::Other | NotKept::Unknown(_))) => match self.look(key, mine).await {
                     Ok(verdict) => {
                         tracing::debug!(%session, ?verdict, "a batch was not acknowledged: {why}");
@@ -167,9 +195,7 @@ impl Keeper {
                     }
                     Err(error) => {
                         self.is_silent.store(true, Ordering::Relaxed);
-                        tracing::debug!(%session, "the journal of the cluster is not there: {error}");
-                        sleep(wait + jitter(session.as_str(), mine.batch, wait)).await;
-                        wait = (wait * 2).min(AGAIN_MOST);
+                        self.pause(session, &mut wait, &error).await;
                         continue;
                     }
                 },
@@ -250,7 +276,8 @@ impl Recorded {
             Err(error) => return Err(failed(error.to_string())),
         }
         keeper.end(&session);
-        store.purge(&key).await.map_err(failed)?;
+        store.purge(Space::Journal, &key).await.map_err(failed)?;
+        store.purge(Space::Files, &key).await.map_err(failed)?;
         forget(&**store, &me.host, &key).await;
         Ok(())
     }
@@ -285,7 +312,28 @@ impl Record for Recorded {
             return Some("this host has lost its lease".to_owned());
         }
         let is_silent = self.keeper.is_silent.load(Ordering::Relaxed);
-        is_silent.then(|| "the cluster's store does not answer".to_owned())
+        is_silent.then(|| "the cluster's store does not answer, or is full".to_owned())
+    }
+
+    fn keep_file(
+        &self,
+        session: &SessionId,
+        file: PathBuf,
+        sha256: String,
+    ) -> BoxFuture<'static, Result<(), NotRecorded>> {
+        let (keeper, session) = (self.keeper.clone(), session.clone());
+        Box::pin(async move { contents::keep(&keeper, &session, &file, &sha256).await })
+    }
+
+    fn fetch_file(
+        &self,
+        session: &SessionId,
+        sha256: &str,
+        into: File,
+    ) -> BoxFuture<'static, io::Result<bool>> {
+        let (keeper, key) = (self.keeper.clone(), contents::key(session, sha256));
+        let sha256 = sha256.to_owned();
+        Box::pin(async move { contents::fetch(&keeper, &key, &sha256, into).await })
     }
 }
 

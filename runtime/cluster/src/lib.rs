@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+mod contents;
 pub mod fabric;
 pub mod keeper;
 pub mod lease;

@@ -93,7 +93,7 @@ impl Memory {
         }
         keys_of.number += 1;
         let kept = Kept { number: keys_of.number, bytes };
-        if space != Space::Journal {
+        if !space.keeps_all() {
             there.clear();
         }
         there.push(kept.clone());
@@ -150,21 +150,22 @@ impl Store for Access {
         })
     }
 
-    fn read(&self, key: &str, behind: u64) -> BoxFuture<'static, Result<Vec<Kept>, String>> {
+    fn read(&self, space: Space, key: &str, behind: u64) -> BoxFuture<'static, Result<Vec<Kept>, String>> {
         let (this, key) = (self.clone(), key.to_owned());
         Box::pin(async move {
             this.pass().await;
-            let all = this.memory.all(Space::Journal, &key);
+            let all = this.memory.all(space, &key);
             Ok(all.into_iter().filter(|kept| kept.number > behind).take(SLICE).collect())
         })
     }
 
-    fn purge(&self, key: &str) -> BoxFuture<'static, Result<(), String>> {
-        let (this, key) = (self.clone(), key.to_owned());
+    fn purge(&self, space: Space, session: &str) -> BoxFuture<'static, Result<(), String>> {
+        let (this, session) = (self.clone(), session.to_owned());
         Box::pin(async move {
             this.pass().await;
             let mut spaces = lock(&this.memory.0.spaces);
-            spaces.entry(Space::Journal).or_default().keys.remove(&key);
+            let is_of = |key: &str| key.split('.').next() == Some(&session);
+            spaces.entry(space).or_default().keys.retain(|key, _| !is_of(key));
             Ok(())
         })
     }

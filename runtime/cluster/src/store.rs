@@ -16,6 +16,15 @@ pub enum Space {
     Sessions,
     /// What happened in a session, by the hash of its id. All of it counts.
     Journal,
+    /// The contents of a session's files in pieces, by the hash of its id, `.`, and the content's SHA-256. All of it counts.
+    Files,
+}
+
+impl Space {
+    /// Whether all that was kept under a key counts, and not the latest alone.
+    pub(crate) fn keeps_all(self) -> bool {
+        matches!(self, Self::Journal | Self::Files)
+    }
 }
 
 /// One thing that is kept.
@@ -48,6 +57,9 @@ pub enum NotKept {
     /// It was not, and will not be as it is.
     #[error("{0}")]
     Refused(String),
+    /// It was not, since there is no room.
+    #[error("the cluster's store is full: {0}")]
+    Full(String),
 }
 
 /// A store that all hosts of a cluster share.
@@ -66,11 +78,12 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// What was last kept under the key, as of now. Gone is `Some` without bytes, since its number still counts.
     fn last(&self, space: Space, key: &str) -> BoxFuture<'static, Result<Option<Kept>, String>>;
 
-    /// What is kept under a key of the journal behind a number, in order: one slice of it, empty at the end.
-    fn read(&self, key: &str, behind: u64) -> BoxFuture<'static, Result<Vec<Kept>, String>>;
+    /// What is kept under a key behind a number, in order: one slice of it, empty at the end. Of spaces where all of it
+    /// counts.
+    fn read(&self, space: Space, key: &str, behind: u64) -> BoxFuture<'static, Result<Vec<Kept>, String>>;
 
-    /// Removes all that is kept under a key of the journal.
-    fn purge(&self, key: &str) -> BoxFuture<'static, Result<(), String>>;
+    /// Removes all that is kept of a session in a space where all of it counts.
+    fn purge(&self, space: Space, session: &str) -> BoxFuture<'static, Result<(), String>>;
 
     /// The keys of a space that begin so, and what was last kept under each; nothing of what is gone.
     fn list(&self, space: Space, prefix: &str) -> BoxFuture<'static, Result<Vec<Change>, String>>;
@@ -86,7 +99,11 @@ pub trait Store: fmt::Debug + Send + Sync {
 #[must_use]
 pub fn key_of(session: &str) -> String {
     let hash = hmac_sha256::Hash::hash(session.as_bytes());
-    hash[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&hash[..16])
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Whether a name may be a part of a key: of a host, say.

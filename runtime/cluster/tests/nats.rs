@@ -74,7 +74,7 @@ async fn what_is_kept_is_compared_numbered_and_read_again() {
     let mut read = Vec::new();
     loop {
         let behind = read.last().map_or(0, |kept: &trunkline_cluster::store::Kept| kept.number);
-        let slice = nats.read(&one, behind).await.unwrap();
+        let slice = nats.read(Space::Journal, &one, behind).await.unwrap();
         if slice.is_empty() {
             break;
         }
@@ -82,7 +82,7 @@ async fn what_is_kept_is_compared_numbered_and_read_again() {
     }
     assert_eq!(read.iter().map(|kept| kept.number).collect::<Vec<_>>(), numbers);
     assert_eq!(&*read[599].bytes, b"599");
-    assert!(nats.read(&key_of("none"), 0).await.unwrap().is_empty());
+    assert!(nats.read(Space::Journal, &key_of("none"), 0).await.unwrap().is_empty());
     let large = Bytes::from(vec![b'x'; Store::most(&nats)]);
     assert!(nats.put(Space::Journal, &key_of("u"), 0, large).await.is_ok());
     let larger = Bytes::from(vec![b'x'; 2 * 1024 * 1024]);

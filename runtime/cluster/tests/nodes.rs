@@ -2,8 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+#[path = "nodes/files.rs"]
+mod files;
 #[path = "nodes/machine.rs"]
 mod machine;
+#[path = "nats/server.rs"]
+mod server;
 
 use trunkline_cluster::memory::Memory;
 use trunkline_gateway::{Elsewhere, HostPhase, Place};

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, DirBuilder, File},
     io,
-    os::unix::fs::DirBuilderExt,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -21,8 +21,7 @@ impl Journal {
     /// # Errors
     /// The file system's own. Nothing is left behind then.
     pub fn keep_file(&self, session: SessionKey, file: &Path, name: &str) -> io::Result<PathBuf> {
-        let folder = std::path::absolute(self.shared.files(session))?;
-        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        let folder = self.shared.make_files(session)?;
         let kept = folder.join(name);
         match fs::hard_link(file, &kept) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(kept),
@@ -35,9 +34,15 @@ impl Journal {
         }
         Ok(kept)
     }
-}
 
-impl Journal {
+    /// A new file beside those of a session, to be written and then kept. Blocks for the disk.
+    ///
+    /// # Errors
+    /// The file system's own.
+    pub fn new_file(&self, session: SessionKey) -> io::Result<NewFile> {
+        NewFile::new_in(&self.shared.make_files(session)?)
+    }
+
     /// Where a kept file of a session lies; `None` where there is none of this name.
     #[must_use]
     pub fn kept_file(&self, session: SessionKey, name: &str) -> Option<PathBuf> {
@@ -47,18 +52,45 @@ impl Journal {
     }
 }
 
+/// A file that is not whole yet, for this user alone. Its name is removed when it is dropped.
+#[derive(Debug)]
+pub struct NewFile(PathBuf);
+
+impl NewFile {
+    fn new_in(folder: &Path) -> io::Result<Self> {
+        let path = folder.join(format!("new-{}", Uuid::new_v4().simple()));
+        File::options().write(true).create_new(true).mode(0o600).open(&path)?;
+        Ok(Self(path))
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        // It may have another name by now, and no longer this one.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
 /// Copies a file, so that it has its name when it is whole.
 fn copy(file: &Path, folder: &Path, kept: &Path) -> io::Result<()> {
-    let new = folder.join(format!("new-{}", Uuid::new_v4().simple()));
-    let copied = fs::copy(file, &new).and_then(|_| fs::rename(&new, kept));
-    if copied.is_err() {
-        // It may not be there.
-        let _ = fs::remove_file(new);
-    }
-    copied
+    let new = NewFile::new_in(folder)?;
+    fs::copy(file, new.path())?;
+    fs::rename(new.path(), kept)
 }
 
 impl Shared {
+    fn make_files(&self, session: SessionKey) -> io::Result<PathBuf> {
+        let folder = std::path::absolute(self.files(session))?;
+        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        Ok(folder)
+    }
+
     fn files(&self, session: SessionKey) -> PathBuf {
         self.folder.join(FOLDER).join(session.0.to_string())
     }

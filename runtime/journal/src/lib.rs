@@ -61,6 +61,7 @@ mod writer;
 
 pub use check::{Damage, Damaged, Report, check};
 pub use error::{CreateError, NotStored, OpenError, ReadError};
+pub use files::NewFile;
 pub use journal::{Hold, Journal, Known, Listed, Options, Position, Settled, Sync};
 pub use opening::Opened;
 pub use reader::{Batch, Reader};

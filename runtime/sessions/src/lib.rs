@@ -20,6 +20,7 @@ mod archive;
 pub mod ends;
 mod entries;
 mod facts;
+mod files;
 mod inputs;
 mod list;
 mod listener;

@@ -3,6 +3,8 @@
 use std::{
     collections::HashMap,
     fmt::Debug,
+    fs::File,
+    io,
     path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
@@ -48,7 +50,8 @@ pub trait Record: Debug + Send + Sync {
     /// Dropped, it may or may not be removed.
     fn remove(&self, session: &SessionId, epoch: u64) -> BoxFuture<'static, Result<(), NotRecorded>>;
 
-    /// Stores the content of a file under its SHA-256 in hex, before an entry that names it.
+    /// Stores the content of a file under its SHA-256 in hex, before an entry that names it. It goes with the session.
+    /// Waits as [`Record::store`] does.
     ///
     /// # Errors
     /// [`NotRecorded`].
@@ -60,10 +63,22 @@ pub trait Record: Debug + Send + Sync {
         session: &SessionId,
         file: PathBuf,
         sha256: String,
-    ) -> BoxFuture<'static, Result<(), NotRecorded>> {
-        let _ = (session, file, sha256);
-        Box::pin(std::future::ready(Ok(())))
-    }
+    ) -> BoxFuture<'static, Result<(), NotRecorded>>;
+
+    /// Writes the content that is stored under a SHA-256 in hex into a new file. Whether there is one: what does not have
+    /// this SHA-256 is an error.
+    ///
+    /// # Errors
+    /// Why it cannot be had whole.
+    ///
+    /// # Cancel safety
+    /// Dropped, a part of it may be written.
+    fn fetch_file(
+        &self,
+        session: &SessionId,
+        sha256: &str,
+        into: File,
+    ) -> BoxFuture<'static, io::Result<bool>>;
 
     /// Why no new work should be begun: the record cannot be reached, say. A fragment that reads after a colon.
     fn trouble(&self) -> Option<String>;

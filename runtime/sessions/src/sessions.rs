@@ -2,8 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    io,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -518,7 +517,7 @@ impl Sessions {
     }
 
     /// The key of a session that is there for who asks, in memory or not.
-    async fn find(&self, id: &SessionId) -> Option<SessionKey> {
+    pub(crate) async fn find(&self, id: &SessionId) -> Option<SessionKey> {
         let key = self.shared.journal.find(id.as_str())?;
         self.shared.serves(id).ok()?;
         if self.visitor.is_none() {
@@ -534,27 +533,6 @@ impl Sessions {
         });
         // Given up with the runtime.
         seen.await.ok().flatten()
-    }
-
-    /// A file of a session that the journal keeps, by its SHA-256 in hex.
-    pub async fn file(&self, id: &SessionId, sha256: &str) -> Option<PathBuf> {
-        let key = self.find(id).await?;
-        self.shared.journal.kept_file(key, sha256)
-    }
-
-    /// Keeps a file beside a session's entries under its SHA-256 in hex, as those are kept that the agent gives. No one may
-    /// change it afterwards: where both are on one file system it is the same file.
-    ///
-    /// # Errors
-    /// The file system's own, and that there is no such session for who asks.
-    ///
-    /// # Cancel safety
-    /// A copy that has begun goes on.
-    pub async fn keep_file(&self, id: &SessionId, file: PathBuf, sha256: String) -> io::Result<()> {
-        let key = self.find(id).await.ok_or(io::ErrorKind::NotFound)?;
-        let journal = self.shared.journal.clone();
-        let kept = tokio::task::spawn_blocking(move || journal.keep_file(key, &file, &sha256)).await;
-        kept.map_err(|_| io::Error::other("the host ends"))?.map(drop)
     }
 
     fn forget(&self, id: &SessionId, gone: &Handle) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_nats::{
     HeaderMap, HeaderValue,
     jetstream::{
-        self,
+        self, ErrorCode,
         consumer::{DeliverPolicy, push::OrderedConfig},
         context::PublishErrorKind,
         kv,
@@ -31,6 +31,18 @@ const CHANGES: usize = 1024;
 const ALONE: u64 = 10074;
 const FEW: u64 = 10005;
 
+/// How much room the contents of files have, in bytes, where the stream is made; and the least that is tried.
+const FILES: i64 = 8 * 1024 * 1024 * 1024;
+const FILES_LEAST: i64 = 64 * 1024 * 1024;
+
+/// What the server says where there is no room.
+const FULL: [ErrorCode; 4] = [
+    ErrorCode::STREAM_STORE_FAILED,
+    ErrorCode::STORAGE_RESOURCES_EXCEEDED,
+    ErrorCode::MEMORY_RESOURCES_EXCEEDED,
+    ErrorCode::INSUFFICIENT_RESOURCES,
+];
+
 /// The header by which a bucket knows that a key is gone.
 const OPERATION: &str = "KV-Operation";
 
@@ -40,6 +52,7 @@ impl Nats {
             Space::Hosts => format!("KV_{}_hosts", self.prefix),
             Space::Sessions => format!("KV_{}_sessions", self.prefix),
             Space::Journal => format!("{}_journal", self.prefix),
+            Space::Files => format!("{}_files", self.prefix),
         }
     }
 
@@ -49,6 +62,7 @@ impl Nats {
             Space::Hosts => format!("$KV.{}_hosts.", self.prefix),
             Space::Sessions => format!("$KV.{}_sessions.", self.prefix),
             Space::Journal => format!("{}.j.", self.prefix),
+            Space::Files => format!("{}.f.", self.prefix),
         }
     }
 
@@ -79,13 +93,35 @@ impl Nats {
                 return Err(ConnectError::Make { name: bucket, why: error.to_string() });
             }
         }
-        let name = self.stream(Space::Journal);
+        self.make_stream(Space::Journal, 0, replicas).await?;
+        let mut room = FILES;
+        // The room is set apart at once: a server that has less gives what it has.
+        loop {
+            match self.make_stream(Space::Files, room, replicas).await {
+                Err(error) if room > FILES_LEAST => {
+                    room /= 2;
+                    tracing::debug!("{error}");
+                }
+                made => return made,
+            }
+        }
+    }
+
+    /// Makes a stream with room for so many bytes; 0: for as many as the server has.
+    async fn make_stream(
+        &self,
+        space: Space,
+        room: i64,
+        replicas: Option<usize>,
+    ) -> Result<(), ConnectError> {
+        let name = self.stream(space);
         let config = |replicas| stream::Config {
             name: name.clone(),
             description: Some("Sessions of trunkline".to_owned()),
-            subjects: vec![format!("{}>", self.around(Space::Journal))],
+            subjects: vec![format!("{}>", self.around(space))],
             num_replicas: replicas,
             allow_direct: true,
+            max_bytes: room,
             // A session's messages are removed with the session, and never for want of room.
             discard: stream::DiscardPolicy::New,
             duplicate_window: Duration::from_secs(120),
@@ -132,6 +168,11 @@ fn is_alone(error: &dyn std::error::Error) -> bool {
     false
 }
 
+fn is_full(error: &dyn std::error::Error) -> bool {
+    let error = error.source().and_then(|source| source.downcast_ref::<jetstream::Error>());
+    error.is_some_and(|error| FULL.contains(&error.error_code()))
+}
+
 fn change(message: &jetstream::Message, around: usize) -> Option<(Change, u64)> {
     let info = message.info().ok()?;
     let is_gone = message.headers.as_ref().is_some_and(|headers| headers.get(OPERATION).is_some());
@@ -166,6 +207,7 @@ impl Store for Nats {
                 Err(error) => Err(match error.kind() {
                     PublishErrorKind::WrongLastSequence => NotKept::Other,
                     PublishErrorKind::MaxPayloadExceeded => NotKept::Refused(error.to_string()),
+                    _ if is_full(&error) => NotKept::Full(error.to_string()),
                     _ => unknown(&error),
                 }),
             }
@@ -192,10 +234,10 @@ impl Store for Nats {
         })
     }
 
-    fn read(&self, key: &str, behind: u64) -> BoxFuture<'static, Result<Vec<Kept>, String>> {
+    fn read(&self, space: Space, key: &str, behind: u64) -> BoxFuture<'static, Result<Vec<Kept>, String>> {
         let client = self.client.clone();
-        let ask = format!("$JS.API.DIRECT.GET.{}", self.stream(Space::Journal));
-        let subject = format!("{}{key}", self.around(Space::Journal));
+        let ask = format!("$JS.API.DIRECT.GET.{}", self.stream(space));
+        let subject = format!("{}{key}", self.around(space));
         Box::pin(async move {
             let inbox = client.new_inbox();
             let mut answers = client.subscribe(inbox.clone()).await.map_err(|error| error.to_string())?;
@@ -227,9 +269,10 @@ impl Store for Nats {
         })
     }
 
-    fn purge(&self, key: &str) -> BoxFuture<'static, Result<(), String>> {
-        let (context, name) = (self.context.clone(), self.stream(Space::Journal));
-        let subject = format!("{}{key}", self.around(Space::Journal));
+    fn purge(&self, space: Space, session: &str) -> BoxFuture<'static, Result<(), String>> {
+        let (context, name) = (self.context.clone(), self.stream(space));
+        let further = if space == Space::Files { ".>" } else { "" };
+        let subject = format!("{}{session}{further}", self.around(space));
         Box::pin(async move {
             let stream = context.get_stream_no_info(name).await.map_err(|error| error.to_string())?;
             stream.purge().filter(subject).await.map(drop).map_err(|error| error.to_string())

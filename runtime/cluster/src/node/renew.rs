@@ -89,7 +89,9 @@ impl Shared {
                 }
                 // Looked at again: it may be this one's own.
                 Err(NotKept::Other | NotKept::Unknown(_)) => {}
-                Err(NotKept::Refused(why)) => return Err(JoinError::Options(why)),
+                Err(why @ (NotKept::Refused(_) | NotKept::Full(_))) => {
+                    return Err(JoinError::Options(why.to_string()));
+                }
             }
         }
     }
@@ -116,7 +118,9 @@ impl Shared {
                         on_lease(held.until());
                         break;
                     }
-                    Ok(Err(NotKept::Refused(why))) => tracing::warn!("the lease was not renewed: {why}"),
+                    Ok(Err(why @ (NotKept::Refused(_) | NotKept::Full(_)))) => {
+                        tracing::warn!("the lease was not renewed: {why}");
+                    }
                     Err(_) | Ok(Err(NotKept::Unknown(_))) => {}
                     Ok(Err(NotKept::Other)) => match self.look(&held).await {
                         Ok(Some(at)) => {

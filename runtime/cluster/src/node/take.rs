@@ -73,7 +73,7 @@ impl Shared {
                     return Err(why);
                 }
             }
-            Err(NotKept::Refused(why)) => return Err(why),
+            Err(why @ (NotKept::Refused(_) | NotKept::Full(_))) => return Err(why.to_string()),
         }
         self.keeper.begin(id, row.epoch, 0);
         sessions.own(id, row.epoch).await;
@@ -125,7 +125,7 @@ impl Shared {
                 Ok(_) => {}
                 // Looked at again: it may be this one's own.
                 Err(NotKept::Other | NotKept::Unknown(_)) => continue,
-                Err(NotKept::Refused(why)) => return Err(failed(why)),
+                Err(why @ (NotKept::Refused(_) | NotKept::Full(_))) => return Err(failed(why.to_string())),
             }
             if read.row.host != self.at.host {
                 forget(&*self.store, &read.row.host, &key).await;
@@ -160,7 +160,7 @@ impl Shared {
         let mut reader = wire::Reader::new(id.clone());
         let mut last = 0;
         loop {
-            let slice = self.store.read(key, last).await?;
+            let slice = self.store.read(Space::Journal, key, last).await?;
             let Some(end) = slice.last().map(|kept| kept.number) else { return Ok(last) };
             let mut batches = Vec::new();
             for kept in slice {

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -13,8 +14,10 @@ use tokio::{
     time::{sleep, timeout},
 };
 use trunkline_cluster::{
+    fabric::Fabric,
     memory::Memory,
     node::{JoinError, Node, Options},
+    store::Store,
 };
 use trunkline_gateway::{Elsewhere, Place};
 use trunkline_host::{Host, config::AgentConfig};
@@ -41,7 +44,7 @@ pub(crate) async fn until(mut holds: impl FnMut() -> bool) {
 pub(crate) struct Machine {
     pub(crate) node: Node,
     pub(crate) sessions: Sessions,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Machine {
@@ -55,6 +58,15 @@ impl Machine {
 
     pub(crate) async fn join(memory: &Memory, name: &str, storage: &[&str]) -> Result<Self, JoinError> {
         let access = Arc::new(memory.of(name));
+        Self::over(access.clone(), access, name, storage).await
+    }
+
+    pub(crate) async fn over(
+        store: Arc<dyn Store>,
+        fabric: Arc<dyn Fabric>,
+        name: &str,
+        storage: &[&str],
+    ) -> Result<Self, JoinError> {
         let options = Options {
             host: name.to_owned(),
             labels: BTreeMap::new(),
@@ -64,7 +76,7 @@ impl Machine {
             digest: "d".to_owned(),
             version: "1".to_owned(),
         };
-        let node = Node::join(access.clone(), access, options, Box::new(|_| {})).await?;
+        let node = Node::join(store, fabric, options, Box::new(|_| {})).await?;
         let folder = tempfile::tempdir().unwrap();
         let connect = || {
             let (says, read) = tokio::io::duplex(64 * 1024);
@@ -79,7 +91,7 @@ impl Machine {
         let (sessions, _) =
             Sessions::open_recorded(host, &journal, JournalOptions::default(), record).unwrap();
         node.serve(sessions.clone(), Box::new(|_, _| Box::pin(async {}))).await.unwrap();
-        Ok(Self { node, sessions, _folder: folder })
+        Ok(Self { node, sessions, folder })
     }
 
     /// Opens a session here, while no other host would take it.
@@ -183,6 +195,14 @@ impl Machine {
         }
     }
 
+    /// The names of all files that are kept here of sessions.
+    pub(crate) fn kept(&self) -> Vec<String> {
+        let files = self.folder.path().join("files");
+        let folders = std::fs::read_dir(files).into_iter().flatten().flatten();
+        let names = folders.flat_map(|folder| std::fs::read_dir(folder.path()).unwrap().flatten());
+        names.map(|file| file.file_name().into_string().unwrap()).collect()
+    }
+
     /// Ends in order.
     pub(crate) async fn end(self) {
         self.sessions.finish().await;
@@ -191,24 +211,34 @@ impl Machine {
     }
 }
 
-/// An agent that says what it hears; a turn that is to wait does not end.
+/// An agent that says what it hears; a turn that is to wait does not end. Of a text that begins with `file ` it makes a file,
+/// which it gives.
 async fn echo(told: DuplexStream, mut says: DuplexStream) {
     let mut lines = BufReader::new(told).lines();
+    let mut folder = PathBuf::new();
     while let Ok(Some(line)) = lines.next_line().await {
         let message: Value = serde_json::from_str(&line).unwrap();
         let id = &message["session_id"];
         let answers = match message["type"].as_str().unwrap() {
             "session.start" => {
+                folder = message["exchange_dir"].as_str().unwrap().into();
                 vec![
                     json!({"type": "session.ready", "session_id": id, "protocol": 1, "extensions": ["turns", "events"]}),
                 ]
             }
             "user.input" if message["content"] != "wait" => {
                 let turn = &message["turn_id"];
-                vec![
+                let text = message["content"].as_str().unwrap();
+                let file = text.strip_prefix("file ").map(|content| {
+                    let path = folder.join("given");
+                    std::fs::write(&path, content).unwrap();
+                    json!({"type": "file.output", "session_id": id, "turn_id": turn, "file_path": path})
+                });
+                let further = [
                     json!({"type": "output", "session_id": id, "turn_id": turn, "content": message["content"], "final": true}),
                     json!({"type": "turn.complete", "session_id": id, "turn_id": turn}),
-                ]
+                ];
+                file.into_iter().chain(further).collect()
             }
             _ => Vec::new(),
         };

@@ -95,7 +95,7 @@ pub(super) async fn give(
     let (mut parts, _) = request.into_parts();
     let sha256 = part(&mut parts, "sha256").await?;
     let none = || Problem::new(StatusCode::NOT_FOUND, "the session has no file of this SHA-256");
-    let path = shared.sessions_for(&pass).file(&id, &sha256).await.ok_or_else(none)?;
+    let path = shared.sessions_for(&pass).file(&id, &sha256).await?.ok_or_else(none)?;
     let file = tokio::fs::File::open(path).await.map_err(|_| none())?;
     let size = file.metadata().await.map_err(|_| none())?.len();
     let body = stream::unfold(file, async |mut file| {

@@ -6,6 +6,7 @@ use trunkline_host::File;
 use trunkline_protocol::{Category, ErrorEvent, FileOutput, Meta, TurnId};
 
 use super::{Later, Live};
+use crate::files::Keeper;
 
 /// A file on its way into the journal. Later events of the session wait for it.
 pub(super) struct Keeping {
@@ -17,13 +18,16 @@ pub(super) struct Keeping {
 
 impl Live {
     pub(super) fn keep_file(&mut self, file: File, turn: Option<TurnId>, meta: Option<Meta>) {
-        let (journal, key, path) = (self.journal.clone(), self.key, file.path.clone());
+        let path = file.path.clone();
         let output = FileOutput::from(file);
         let name = output.sha256.as_ref().map(ToString::to_string).unwrap_or_default();
-        let kept = Box::pin(async move {
-            let kept = tokio::task::spawn_blocking(move || journal.keep_file(key, &path, &name)).await;
-            kept.unwrap_or_else(|_| Err(io::Error::other("the host ends")))
-        });
+        let keeper = Keeper {
+            journal: self.journal.clone(),
+            key: self.key,
+            recording: self.recording.clone(),
+            id: self.id.clone(),
+        };
+        let kept = Box::pin(keeper.keep(path, name));
         self.keeping = Some(Keeping { turn, meta, output, kept });
     }
 

@@ -1,0 +1,210 @@
+//! The contents of files, in pieces: they come to the store before an entry names them, and to a host that has the
+//! session later when they are asked for.
+//!
+//! A piece says where it begins and how long the whole is. Each goes behind the one before, so of two that give the same
+//! content, or of one and its next run, the later goes on where the other is. What is fetched is checked.
+
+use std::{fs::File, io, os::unix::fs::FileExt, path::Path, sync::Arc};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use tokio::{task::spawn_blocking, time::sleep};
+use trunkline_protocol::SessionId;
+use trunkline_sessions::NotRecorded;
+
+use crate::{
+    keeper::{AGAIN, Keeper},
+    store::{NotKept, Space, hex, key_of},
+};
+
+/// The largest content, in bytes.
+const LARGEST: u64 = 64 * 1024 * 1024;
+
+/// The largest piece, in bytes: leases are renewed between two.
+const PIECE: usize = 256 * 1024;
+
+/// How many contents are on their way at the same time, either way. Of each a slice of the store is in memory.
+pub(crate) const AT_ONCE: usize = 4;
+
+/// How often a server that is behind is asked again.
+const TRIES: usize = 100;
+
+/// What goes before the bytes of a piece: where it begins, and how long the whole is.
+const HEAD: usize = 16;
+
+/// A part of a content.
+#[derive(Debug, PartialEq, Eq)]
+struct Piece {
+    at: u64,
+    size: u64,
+    bytes: Bytes,
+}
+
+impl Piece {
+    /// Reads one from a file. Blocks for the disk.
+    fn read(file: &File, at: u64, size: u64, most: usize) -> io::Result<Bytes> {
+        let len = usize::try_from(size - at).unwrap_or(most).min(most);
+        let mut piece = BytesMut::with_capacity(HEAD + len);
+        piece.put_u64(at);
+        piece.put_u64(size);
+        piece.put_bytes(0, len);
+        file.read_exact_at(&mut piece[HEAD..], at)?;
+        Ok(piece.freeze())
+    }
+
+    /// `None`: it is none, or is longer than the whole.
+    fn parse(kept: &Bytes) -> Option<Self> {
+        let number = |from: usize| Some(u64::from_be_bytes(kept.get(from..from + 8)?.try_into().ok()?));
+        let (at, size) = (number(0)?, number(8)?);
+        let bytes = kept.slice(HEAD..);
+        let is_within = size <= LARGEST && at.checked_add(bytes.len() as u64)? <= size;
+        is_within.then_some(Self { at, size, bytes })
+    }
+
+    /// Where the next one begins.
+    fn end(&self) -> u64 {
+        self.at + self.bytes.len() as u64
+    }
+}
+
+pub(crate) fn key(session: &SessionId, sha256: &str) -> String {
+    format!("{}.{sha256}", key_of(session.as_str()))
+}
+
+/// Does what waits for the disk.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    spawn_blocking(work).await.map_err(|_| io::Error::other("the host ends"))?
+}
+
+/// Keeps the content of a file, however often that has to be tried.
+pub(crate) async fn keep(
+    keeper: &Keeper,
+    session: &SessionId,
+    file: &Path,
+    sha256: &str,
+) -> Result<(), NotRecorded> {
+    let refused = |error: io::Error| NotRecorded::Refused(error.to_string());
+    let _way = keeper.ways.acquire().await;
+    let path = file.to_owned();
+    let (file, size) = blocking(move || {
+        let file = File::open(path)?;
+        let size = file.metadata()?.len();
+        Ok((Arc::new(file), size))
+    })
+    .await
+    .map_err(refused)?;
+    if size > LARGEST {
+        return Err(NotRecorded::Refused(format!("a file of a cluster may have {LARGEST} bytes")));
+    }
+    let key = key(session, sha256);
+    let most = PIECE.min(keeper.store.most() - HEAD);
+    let mut wait = AGAIN;
+    // Behind which number the next piece goes, and where it begins.
+    let mut place = None;
+    loop {
+        if !keeper.has(session) || !keeper.may_act() {
+            return Err(NotRecorded::Fenced);
+        }
+        let (last, at) = match place {
+            Some(place) => place,
+            None => match keeper.store.last(Space::Files, &key).await {
+                Ok(None) => (0, 0),
+                Ok(Some(kept)) => match Piece::parse(&kept.bytes).filter(|piece| piece.size == size) {
+                    Some(piece) if piece.end() == size => return Ok(()),
+                    Some(piece) => (kept.number, piece.end()),
+                    None => return Err(NotRecorded::Refused(OTHER.to_owned())),
+                },
+                Err(why) => {
+                    keeper.pause(session, &mut wait, &why).await;
+                    continue;
+                }
+            },
+        };
+        let from = file.clone();
+        let piece = blocking(move || Piece::read(&from, at, size, most)).await.map_err(refused)?;
+        let end = at + (piece.len() - HEAD) as u64;
+        place = match keeper.store.put(Space::Files, &key, last, piece).await {
+            Ok(_) if end == size => return Ok(()),
+            Ok(number) => Some((number, end)),
+            Err(NotKept::Other) => None,
+            Err(NotKept::Unknown(why)) => {
+                keeper.pause(session, &mut wait, &why).await;
+                None
+            }
+            Err(why @ (NotKept::Refused(_) | NotKept::Full(_))) => {
+                return Err(NotRecorded::Refused(why.to_string()));
+            }
+        };
+    }
+}
+
+const OTHER: &str = "what the cluster's store has under the file's SHA-256 is not that file";
+
+/// Writes a content into a file. Whether the store has it.
+pub(crate) async fn fetch(keeper: &Keeper, key: &str, sha256: &str, into: File) -> io::Result<bool> {
+    let other = || {
+        tracing::warn!(sha256, "{OTHER}");
+        io::Error::new(io::ErrorKind::InvalidData, OTHER)
+    };
+    let _way = keeper.ways.acquire().await;
+    let last = keeper.store.last(Space::Files, key).await.map_err(io::Error::other)?;
+    let Some(last) = last else { return Ok(false) };
+    let end = Piece::parse(&last.bytes).ok_or_else(other)?;
+    if end.end() < end.size {
+        // Its host ended before it was whole: no entry names it.
+        return Ok(false);
+    }
+    let into = Arc::new(into);
+    let (mut hash, mut at, mut number, mut tries) = (hmac_sha256::Hash::new(), 0, 0, 0);
+    while number < last.number {
+        let slice = keeper.store.read(Space::Files, key, number).await.map_err(io::Error::other)?;
+        if slice.is_empty() {
+            tries += 1;
+            if tries > TRIES {
+                return Err(io::Error::other("the cluster's store has lost a part of the file"));
+            }
+            sleep(AGAIN).await;
+        }
+        for kept in slice {
+            let next = |piece: &Piece| piece.at == at && piece.size == end.size;
+            let piece = Piece::parse(&kept.bytes).filter(next).ok_or_else(other)?;
+            (number, at) = (kept.number, piece.end());
+            hash.update(&piece.bytes);
+            let into = into.clone();
+            blocking(move || into.write_all_at(&piece.bytes, piece.at)).await?;
+        }
+    }
+    match at == end.size && hex(&hash.finalize()) == sha256 {
+        true => Ok(true),
+        false => Err(other()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_is_read_again_and_none_is_longer_than_the_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f");
+        std::fs::write(&path, b"0123456789").unwrap();
+        let file = File::open(&path).unwrap();
+        let read = |at| Piece::parse(&Piece::read(&file, at, 10, 4).unwrap()).unwrap();
+        assert_eq!(read(0), Piece { at: 0, size: 10, bytes: Bytes::from_static(b"0123") });
+        assert_eq!(read(8), Piece { at: 8, size: 10, bytes: Bytes::from_static(b"89") });
+        assert_eq!(read(10).end(), 10);
+        assert!(Piece::read(&file, 8, 11, 4).is_err(), "the file was cut meanwhile");
+        let forged = |at: u64, size: u64, len: usize| {
+            let mut piece = BytesMut::new();
+            piece.put_u64(at);
+            piece.put_u64(size);
+            piece.put_bytes(0, len);
+            Piece::parse(&piece.freeze())
+        };
+        assert!(forged(0, 3, 3).is_some());
+        for (at, size, len) in [(0, 3, 4), (3, 3, 1), (u64::MAX, 3, 1), (0, LARGEST + 1, 1), (4, 3, 0)] {
+            assert_eq!(forged(at, size, len), None, "{at} {size} {len}");
+        }
+        assert_eq!(Piece::parse(&Bytes::from_static(b"0123456789")), None);
+    }
+}
