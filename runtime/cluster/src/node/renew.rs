@@ -79,10 +79,12 @@ impl Shared {
                     }
                 }
             }
-            let sent = BootInstant::now();
-            match self.store.put(Space::Hosts, &self.at.host, number, self.row(1).to_bytes()).await {
+            let (row, sent) = (self.row(1), BootInstant::now());
+            match self.store.put(Space::Hosts, &self.at.host, number, row.to_bytes()).await {
                 Ok(number) => {
                     held.renewed(sent);
+                    // It takes sessions before the watch says that it is there.
+                    self.view().hosts.insert(self.at.host.clone(), Seen { row, number, at: sent });
                     self.lease.send_replace(held.until());
                     on_lease(held.until());
                     return Ok(First { held, number, beat: 1 });
