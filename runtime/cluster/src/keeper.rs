@@ -142,14 +142,17 @@ impl Keeper {
         self.places().insert(session.clone(), Place { epoch, last, batch: 0 });
     }
 
-    /// Whether this host writes the session.
-    pub fn has(&self, session: &SessionId) -> bool {
-        self.places().contains_key(session)
-    }
-
     /// It does no more.
     pub fn end(&self, session: &SessionId) {
         self.places().remove(session);
+    }
+
+    /// It does no more under this epoch.
+    fn leave(&self, session: &SessionId, epoch: u64) {
+        let mut places = self.places();
+        if places.get(session).is_some_and(|place| place.epoch == epoch) {
+            places.remove(session);
+        }
     }
 
     /// Whether this host may act.
@@ -240,7 +243,12 @@ impl Keeper {
             has_begun: place.batch > 0,
         };
         for message in wire::messages(&batch, &self.writer, place.batch, self.store.most()) {
-            self.keep(&session, &key, &mut mine, message).await?;
+            if let Err(why) = self.keep(&session, &key, &mut mine, message).await {
+                if matches!(why, NotRecorded::Fenced) {
+                    self.leave(&session, batch.epoch);
+                }
+                return Err(why);
+            }
             mine.part += 1;
         }
         if let Some(place) = self.places().get_mut(&session).filter(|place| place.epoch == batch.epoch) {

@@ -254,9 +254,9 @@ impl Shared {
         self.keeper.may_act()
     }
 
-    /// Whether this host serves a session.
+    /// Whether this host serves a session: not while it takes one over, nor when the record took nothing more of it.
     fn serves(&self, id: &SessionId) -> bool {
-        self.keeper.has(id)
+        self.sessions().is_some_and(|sessions| sessions.owns(id))
     }
 
     /// The hosts that are alive as far as this one knows, itself among them.

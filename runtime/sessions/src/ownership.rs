@@ -221,7 +221,7 @@ impl Sessions {
     /// # Cancel safety
     /// Dropped, some may be copied; the same may be copied again.
     pub async fn copy(&self, id: &SessionId, batches: Vec<Batch>) -> Result<(), CopyError> {
-        if self.shared().registry().ownership.owned.contains_key(id) {
+        if self.owns(id) {
             return Err(CopyError::Served);
         }
         self.left(id).await;
@@ -342,6 +342,12 @@ impl Sessions {
             true => Err(HandOverError::Busy),
             false => Ok(Shut { shared, id, epoch: own.epoch, is_lost: false }),
         }
+    }
+
+    /// Whether this host owns a session, also one that waits to be opened.
+    #[must_use]
+    pub fn owns(&self, id: &SessionId) -> bool {
+        self.shared().registry().ownership.owned.contains_key(id)
     }
 
     /// The sessions that this host owns.
