@@ -14,6 +14,10 @@ class Refused(Exception):
     def __init__(self, status, body):
         super().__init__(f"{status} {body.decode(errors='replace')[:300]}")
         self.status, self.body = status, body
+        try:
+            self.detail = json.loads(body)["detail"]
+        except (ValueError, KeyError, TypeError):
+            self.detail = body.decode(errors="replace")
 
 
 class Answer:
