@@ -142,6 +142,11 @@ impl Keeper {
         self.places().insert(session.clone(), Place { epoch, last, batch: 0 });
     }
 
+    /// Whether this host writes the session.
+    pub(crate) fn has(&self, session: &SessionId) -> bool {
+        self.places().contains_key(session)
+    }
+
     /// It does no more.
     pub fn end(&self, session: &SessionId) {
         self.places().remove(session);
