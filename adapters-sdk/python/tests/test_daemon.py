@@ -255,7 +255,7 @@ def test_no_token_goes_where_it_could_be_read():
         Client(url="http://agents.example", token="t")
     Client(url="http://agents.example", token="t", insecure=True)
     Client(url="http://[::1]:7457", token="t")
-    assert "hidden" not in repr(Client(url="https://agents.example", token="hidden")._daemon)
+    assert "hidden" not in repr(Client(url="https://agents.example", token="hidden")._daemons)
     for arguments in [{}, {"url": "http://localhost"}, {"url": "http://localhost", "token": "t", "token_file": "f"}]:
         with pytest.raises(TypeError):
             Client(**arguments)

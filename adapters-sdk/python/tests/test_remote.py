@@ -130,13 +130,133 @@ def test_a_daemon_that_only_fails_is_given_up(monkeypatch):
 
     async def use(url):
         async with Client(url=url, token="t") as client:
-            session = await client.open("s")
-            with pytest.raises(SessionEnded, match="reached"):
-                await session.send("x").text()
-            with pytest.raises(SessionEnded):
-                await client.open("other")
+            for _ in range(2):  # a session that is given up is the only one
+                session = await client.open("s")
+                with pytest.raises(SessionEnded, match="reached"):
+                    await session.send("x").text()
 
     asyncio.run(asyncio.wait_for(serving(respond, use), 30))
+
+
+def test_a_session_that_is_not_served_for_the_moment_is_asked_for_again_and_ends_no_other(monkeypatch):
+    monkeypatch.setattr("trunkline.client.LAST_DELAY", 0.001)
+    asked, events, is_over = [], [], asyncio.Event()
+
+    async def respond(method, path, writer):
+        session = path.split("/")[3].split("?")[0] if path.count("/") > 2 else ""
+        asked.append((session, method, path))
+        times = sum(1 for each in asked if each == asked[-1])
+        if session == "moved" and times < 8:
+            return writer.write(answer(503, {"status": 503, "detail": "its host is gone"}))
+        if "/events" in path:
+            writer.write(CHUNKED)
+            await writer.drain()
+            await given.wait()
+            if session == "moved":
+                own = {"session_id": "moved", "turn_id": "t"}
+                kinds = [event(1, "turn.begin", message_id=keys[0], **own), event(2, "turn.complete", **own)]
+                writer.write(b"".join(b"%x\r\n%s\r\n" % (len(each), each) for each in kinds))
+                await writer.drain()
+            return await is_over.wait()
+        if method == "POST":
+            given.set()
+        writer.write(answer(200, ATTACHED))
+
+    keys, given = [], asyncio.Event()
+
+    async def use(url):
+        async with Client(url=url, token="t") as client:
+            other = await client.open("other", observe=True)
+            session = await client.open("moved")
+            turn = session.send("x")
+            keys.append(turn.input["message_id"])
+            assert await turn.text() == "" and turn.end["turn_id"] == "t"
+            events.extend(path for name, _, path in asked if name == "other" and "/events" in path)
+            assert other.last == 0 and not is_over.is_set()
+            is_over.set()
+
+    asyncio.run(asyncio.wait_for(serving(respond, use), 30))
+    assert len(events) == 1  # the stream of the other one was not opened again
+    assert len([1 for name, method, _ in asked if (name, method) == ("moved", "POST")]) == 8
+
+
+def test_of_several_addresses_the_next_one_is_tried(monkeypatch):
+    monkeypatch.setattr("trunkline.client.LAST_DELAY", 0.001)
+    asked = []
+
+    async def nowhere(number, method, path, writer):
+        asked.append(number)
+        if number == 0 and asked.count(0) > 6:
+            return  # it breaks off
+        if number == 1:
+            return writer.write(answer(503, {"status": 503, "detail": "it ends"}))
+        if "/events" not in path:
+            return writer.write(answer(200, {**ATTACHED, "last_seq": 2}))
+        after = int(path.split("after=")[1].split("&")[0])
+        first, last = event(1, "output", content="a"), event(2, "session.closed")
+        stream = (first if number == 0 else last) if after == number // 2 else b""
+        writer.write(CHUNKED + (b"%x\r\n%s\r\n" % (len(stream), stream) if stream else b""))
+
+    async def use_all(*urls):
+        if len(urls) < 3:
+            number = len(urls)
+            return await serving(lambda *request: nowhere(number, *request), lambda url: use_all(*urls, url))
+        async with Client(url=urls, token="t") as client:
+            session = await client.open("s", entries=True)
+            assert [entry["seq"] async for entry in session] == [1, 2]
+
+    asyncio.run(asyncio.wait_for(use_all(), 30))
+    assert {0, 1, 2} == set(asked)
+    with pytest.raises(ValueError):
+        Client(url=[], token="t")
+
+
+def test_a_refusal_by_one_address_counts_when_no_other_takes_the_token():
+    async def respond(status, _, __, writer):
+        writer.write(answer(status, {"detail": "no"}))
+
+    async def use(first):
+        async def both(second):
+            async with Client(url=[first, second], token="t") as client:
+                assert client._pipe is not None
+            with pytest.raises(Refused, match="401"):
+                await Client(url=[first, "http://127.0.0.1:1"], token="t").__aenter__()
+
+        await serving(lambda *request: respond(200, *request), both)
+
+    asyncio.run(asyncio.wait_for(serving(lambda *request: respond(401, *request), use), 30))
+
+
+def test_a_pipe_that_does_not_serve_a_session_now_is_asked_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("trunkline.client.LAST_DELAY", 0.001)
+    said = []
+
+    async def take(reader, writer):
+        while line := await reader.readline():
+            message = json.loads(line)
+            said.append(message["type"])
+            own = {"session_id": message["session_id"]}
+            if message["type"] == "session.attach" and said.count("session.attach") < 8:
+                told = [{"type": "session.refused", "reason": "read_only", "message": "its host is gone", **own}]
+            elif message["type"] == "session.attach":
+                told = [{**ATTACHED, "type": "session.attached", **own}]
+            else:
+                turn = {"turn_id": message["turn_id"], "epoch": 2, **own}
+                told = [
+                    {"type": "turn.begin", "message_id": message["message_id"], "seq": 1, **turn},
+                    {"type": "turn.complete", "seq": 2, **turn},
+                ]
+            writer.write(b"".join(json.dumps(each).encode() + b"\n" for each in told))
+        writer.close()
+
+    async def main():
+        async with await asyncio.start_unix_server(take, tmp_path / "s"):
+            async with Client(socket=tmp_path / "s") as client:
+                session = await client.open("s")
+                assert await session.send("x").text() == ""
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+    assert said[:8] == ["session.attach"] * 8 and set(said[8:]) == {"user.input"}
 
 
 def test_a_late_answer_decides_no_later_request_of_the_same_id():

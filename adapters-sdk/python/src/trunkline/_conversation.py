@@ -26,7 +26,10 @@ Decide = Callable[[PermissionRequest], Decision | Awaitable[Decision]] | Literal
 Values = Mapping[str, Any] | None
 Ask = Callable[[InputRequest], Values | Awaitable[Values]] | Literal["leave"]
 AGREED = {"protocol": 1, "extensions": ["turns", "events", "usage", "control", "options", "questions", "resume", "journal"]}
+TRIES = 40  # connections in a row that bring no entry, and refusals of a session
 OPEN = 4096  # inputs of a session without an end
+SAME = 4  # refusals in a row after which another address is tried
+FORGOTTEN = 60.0  # seconds without a refusal, after which those before do not count
 log = logging.getLogger("trunkline.client")
 
 
@@ -111,6 +114,8 @@ class ClientSession:
         self._there = 0  # the last entry that was there at the attach
         self._waiting: set[str] = set()  # requests that were
         self._live = False  # all that was there is taken: what is said now is said once
+        self._refusals, self._refused = 0, 0.0  # how often in a row it was not served, and when last
+        self._later: object = None  # what has it come again
         self._closes = False
         self._closed_on: object = None
         self._writing = asyncio.Lock()
@@ -163,7 +168,7 @@ class ClientSession:
     # What it says.
 
     async def _enter(self) -> None:
-        self._live = False
+        self._live, self._later = False, None
         said = {"session_id": self.id, **AGREED}
         if not self._attaches and self.last == 0:
             return await self._client._write({"type": "session.start", **said, **self._options})
@@ -269,7 +274,7 @@ class ClientSession:
                 self._there = -1
                 self._client._spawn(self._enter())
             return
-        self.last, self._epoch = seq, message.get("epoch")
+        self.last, self._epoch, self._refusals = seq, message.get("epoch"), 0
         turn_id, message_id = message.get("turn_id") or "", message.get("message_id") or ""
         if kind == "turn.begin":
             self._begin(turn_id, message_id)
@@ -308,6 +313,8 @@ class ClientSession:
             if message.get("reason") == "exists" and not self._attaches:
                 self._attaches = True  # its start was stored, and the answer was lost
                 return self._client._spawn(self._enter())
+            if message.get("reason") == "read_only":
+                return self._unserved(message.get("message") or "it is not served now")
             self._end(SessionEnded(message.get("message") or message.get("reason") or "refused"))
         elif kind == "lag":  # entries that the journal has lost
             self.last = max(self.last, message["to"])
@@ -326,6 +333,28 @@ class ClientSession:
             self._end(SessionEnded((message.get("error") or {}).get("message") or "closed"), clean=True)
         elif kind == "error":
             log.warning("session %s: %s", self.id, message.get("message"))
+
+    def _unserved(self, why: str) -> None:
+        """Comes again in a while, as often as a connection is tried: its host is gone, say, and another will have it."""
+        if self._later:
+            return
+        now = asyncio.get_running_loop().time()
+        if now - self._refused > FORGOTTEN:
+            self._refusals = 0
+        self._live, self._refused, self._refusals = False, now, self._refusals + 1
+        self._closed_on = None
+        if self._refusals > TRIES:
+            return self._end(SessionEnded(f"the session cannot be reached: {why}"))
+        self._later = later = object()
+        self._client._spawn(self._enter_later(later))
+
+    async def _enter_later(self, later: object) -> None:
+        pipe = self._client._pipe
+        await self._client._pause(self._refusals)
+        if self._over.done() or self._later is not later:
+            return  # it has come on another connection
+        if self._refusals % SAME or not await self._client._elsewhere(pipe):
+            await self._enter()
 
     def _settle(self) -> None:
         if not self._ready.done():

@@ -25,7 +25,7 @@ BYTES = {"Content-Type": "application/octet-stream"}
 
 
 class Events:
-    """Sessions over requests, and one stream of events a session. One stream that breaks breaks it all."""
+    """Sessions over requests, and one stream of events a session, which is opened again where it alone has ended."""
 
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
@@ -34,7 +34,12 @@ class Events:
 
     async def begin(self) -> Events:
         """Looks whether the daemon is there and knows the token. Raises Refused and OSError."""
-        await self._daemon.ask("GET", "/v1/me")
+        try:
+            await self._daemon.ask("GET", "/v1/me")
+        except Refused as refused:
+            if refused.status >= 500:
+                raise ConnectionError(str(refused)) from refused
+            raise
         return self
 
     async def read(self) -> Message | None:
@@ -42,6 +47,7 @@ class Events:
 
     async def close(self) -> None:
         self._ahead.leave()
+        self._ahead.end()
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -51,7 +57,11 @@ class Events:
         options = dict(options)
         agent = options.pop("agent_id", None)
         asked = {"options": options} if agent is None else {"agent": agent, "options": options}
-        return str((await self._daemon.ask("POST", "/v1/sessions", asked))["id"])
+        try:
+            return str((await self._daemon.ask("POST", "/v1/sessions", asked))["id"])
+        except OSError:
+            self._ahead.end()
+            raise
 
     async def file(self, session_id: str, file: Message) -> bytes:
         answer = await self._daemon.send("GET", f"{_path(session_id)}/files/{quote(file['sha256'], safe='')}")
@@ -65,8 +75,8 @@ class Events:
         try:
             await self._ask(message)
         except Refused as refused:
-            if refused.status == 401 or refused.status >= 500:
-                self._ahead.end()  # it is tried again, or not, on the next connection
+            if refused.status == 401:
+                self._ahead.end()  # the next connection says whether it is good there
             else:
                 await self._ahead.put(_refusal(message, refused))
         except OSError:
@@ -124,12 +134,15 @@ class Events:
             finally:
                 answer.close()
         except Refused as refused:
-            if refused.status != 401 and refused.status < 500:
-                is_over = True
-                await self._ahead.put(_refusal(attach, refused))
-        finally:
-            if not is_over and asyncio.current_task() is self._tasks.get(attach["session_id"]):
-                self._ahead.end()
+            if refused.status == 401:
+                return self._ahead.end()
+            return await self._ahead.put(_refusal(attach, refused))
+        except TimeoutError:
+            return self._ahead.end()  # the daemon is silent
+        except OSError:
+            pass  # it is cut, as where it ends
+        if not is_over:
+            await self._ahead.put(_refusal(attach, Refused(503, "its events have ended")))
 
 
 class Socket(Events):
@@ -245,6 +258,8 @@ def _refusal(message: Message, refused: Refused) -> Message:
     """A refusal in the words that the pipe has for it."""
     kind, said = message["type"], {"session_id": message["session_id"]}
     error = {"category": refused.category or "other", "message": refused.detail}
+    if refused.status >= 500:  # the session is not served now: what was said is said again
+        return {**said, "type": "session.refused", "reason": "read_only", "message": refused.detail}
     if kind == "session.attach":
         reason = {404: "unknown", 409: "ahead"}.get(refused.status, "forbidden")
         return {**said, "type": "session.refused", "reason": reason, "message": refused.detail}

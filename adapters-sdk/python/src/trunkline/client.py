@@ -16,15 +16,16 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from ._conversation import Ask, ClientSession, ClientTurn, Decide, Entry, SessionEnded, log
+from ._conversation import TRIES, Ask, ClientSession, ClientTurn, Decide, Entry, SessionEnded, log
 from ._http import Daemon, Refused
 from ._json import Message
 from ._pipes import Pipe, dial_socket, start
 from ._remote import Events, Socket
 
 __all__ = ["Client", "ClientSession", "ClientTurn", "Entry", "Refused", "SessionEnded"]
-TRIES = 40  # connections in a row that bring no entry
-FIRST_DELAY, LAST_DELAY = 0.05, 2.0  # seconds between them, doubling, with jitter
+FIRST_DELAY, LAST_DELAY = 0.05, 2.0  # seconds between two tries, doubling, with jitter
+ANSWERS = 10.0  # seconds in which an address answers; then the next one is tried
+STEADY = 10.0  # seconds after which a connection that breaks is none of those in a row
 
 
 class Client:
@@ -35,7 +36,8 @@ class Client:
     - `url`: a daemon over a network, with a `token`, or a `token_file` that holds one: `http://…` for requests and
       Server-Sent Events, `ws://…` for its WebSocket (`pip install 'trunkline[ws]'`); `https://` and `wss://` with TLS, whose
       certificate is verified by the system's authorities, or those in `ca`, a file in PEM. Without TLS only this machine
-      is reached, unless `insecure` is True. Proxies and redirects are not followed.
+      is reached, unless `insecure` is True. Proxies and redirects are not followed. A list has several daemons of one
+      cluster, which are tried in turn; the token is good at each of them.
 
     It is entered with `async with`, which raises OSError where nothing is there, and `Refused` where the token is not good.
     It leaves its sessions when it is left: they can be opened again by their ids.
@@ -46,7 +48,7 @@ class Client:
         *,
         command: Sequence[str] | None = None,
         socket: str | os.PathLike[str] | None = None,
-        url: str | None = None,
+        url: str | Sequence[str] | None = None,
         token: str | None = None,
         token_file: str | os.PathLike[str] | None = None,
         ca: str | os.PathLike[str] | None = None,
@@ -55,7 +57,11 @@ class Client:
         if sum(way is not None for way in (command, socket, url)) != 1:
             raise TypeError("one of: a command, a socket, a url")
         self._command, self._socket = command, socket
-        self._daemon = Daemon(url, token, token_file, ca, insecure) if url is not None else None
+        urls = [] if url is None else [url] if isinstance(url, str) else url
+        if url is not None and not urls:
+            raise ValueError("there is no address in the list")
+        self._daemons = [Daemon(each, token, token_file, ca, insecure) for each in urls]
+        self._next = 0  # the one that is tried first
         self._sessions: dict[str, ClientSession] = {}
         self._pipe: Pipe | None = None
         self._changed = asyncio.Event()  # whether there is a pipe, or never will be
@@ -99,16 +105,16 @@ class Client:
         - `options` are members of `session.start`, for a new session.
 
         Returns when the host has the session. Raises SessionEnded where it is refused, and ValueError where this client has
-        it open. A new one over `http://` also raises `Refused`, and OSError: then, and when it is cancelled, the daemon may
-        have an empty session.
+        it open. A new one over `http://` also raises `Refused`, and OSError: then, and when it is cancelled or the connection
+        breaks meanwhile, the daemon may have an empty session.
         """
         if session_id in self._sessions:
             raise ValueError("this client has the session open")
         if session_id is None and (observe or after or options.keys() & {"session_id", "type"}):
             raise TypeError("an earlier session is named by its id")
-        pipe = await self._connected()
+        await self._connected()
         if session_id is None:
-            session_id = await pipe.create(options)
+            session_id = await self._create(options)
         attaches = session_id is not None
         session = ClientSession(
             self, session_id or str(uuid.uuid4()), options, permission, question, observe, entries, attaches, after
@@ -121,6 +127,21 @@ class Client:
             self._forget(session)
             raise
         return session
+
+    async def _create(self, options: Message) -> str | None:
+        """Asked again where no host takes it now."""
+        tries = 0
+        while True:
+            pipe, tries = await self._connected(), tries + 1
+            try:
+                return await pipe.create(options)
+            except OSError:
+                if tries == TRIES:
+                    raise
+            except Refused as refused:
+                if tries == TRIES or refused.status < 500:
+                    raise
+            await self._pause(tries)
 
     def _forget(self, session: ClientSession) -> None:
         if self._sessions.get(session.id) is session:
@@ -155,19 +176,41 @@ class Client:
             with contextlib.suppress(OSError):
                 await self._pipe.write(message)
 
+    async def _elsewhere(self, pipe: Pipe | None) -> bool:
+        """Leaves a connection for one to the next address. Whether there is one."""
+        if pipe is None or pipe is not self._pipe or len(self._daemons) < 2:
+            return False
+        await pipe.close()
+        return True
+
     async def _file(self, session_id: str, file: Message) -> bytes:
         return await (await self._connected()).file(session_id, file)
 
     async def _dial(self) -> None:
         if self._socket is not None:
             self._pipe = await dial_socket(os.fspath(self._socket))
-        elif self._daemon:
-            self._pipe = await (Socket if self._daemon.is_socket else Events)(self._daemon).begin()
-        else:
-            assert self._command is not None
+        elif self._command is not None:
             self._pipe = lines = await start(self._command)
             self.process = lines.process
+        else:
+            self._pipe = await self._reach()
         self._changed.set()
+
+    async def _reach(self) -> Pipe:
+        """The first of the addresses that answers, from the one behind the last on."""
+        why: OSError | Refused | None = None
+        for _ in self._daemons:
+            daemon = self._daemons[self._next % len(self._daemons)]
+            self._next += 1
+            try:
+                async with asyncio.timeout(ANSWERS):
+                    return await (Socket if daemon.is_socket else Events)(daemon).begin()
+            except OSError as error:
+                why = why or error
+            except Refused as refused:
+                why = refused
+        assert why is not None
+        raise why
 
     async def _hang_up(self) -> None:
         pipe, self._pipe, self.process = self._pipe, None, None
@@ -179,13 +222,16 @@ class Client:
         try:
             while tries < TRIES:
                 if self._pipe:
+                    steady = asyncio.get_running_loop().time() + STEADY
                     with contextlib.suppress(OSError):
                         while message := await self._pipe.read():
                             if await self._hear(message):
                                 tries = 0
+                    if asyncio.get_running_loop().time() > steady:
+                        tries = 0
                     await self._hang_up()
                 tries += 1
-                await asyncio.sleep(min(FIRST_DELAY * 2**tries, LAST_DELAY) * random.uniform(0.5, 1))
+                await self._pause(tries)
                 with contextlib.suppress(OSError):
                     await self._dial()
                     self._spawn(self._enter())
@@ -199,6 +245,9 @@ class Client:
             for session in list(self._sessions.values()):
                 session._end(SessionEnded(why))
             self._changed.set()
+
+    async def _pause(self, tries: int) -> None:
+        await asyncio.sleep(min(FIRST_DELAY * 2**tries, LAST_DELAY) * random.uniform(0.5, 1))
 
     async def _hear(self, message: Message) -> bool:
         """Whether it was news."""
