@@ -7,11 +7,12 @@
 use std::{fs::File, io, os::unix::fs::FileExt, path::Path, sync::Arc};
 
 use bytes::{BufMut, Bytes, BytesMut};
-use tokio::{task::spawn_blocking, time::sleep};
+use tokio::time::sleep;
 use trunkline_protocol::SessionId;
 use trunkline_sessions::NotRecorded;
 
 use crate::{
+    blocking,
     keeper::{AGAIN, Keeper},
     store::{NotKept, Space, hex, key_of},
 };
@@ -68,11 +69,6 @@ impl Piece {
 
 pub(crate) fn key(session: &SessionId, sha256: &str) -> String {
     format!("{}.{sha256}", key_of(session.as_str()))
-}
-
-/// Does what waits for the disk.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
-    spawn_blocking(work).await.map_err(|_| io::Error::other("the host ends"))?
 }
 
 /// Keeps the content of a file, however often that has to be tried.

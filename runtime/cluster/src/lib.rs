@@ -27,9 +27,17 @@ pub mod store;
 pub mod tunnel;
 pub mod wire;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{
+    io,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
 /// Locks, even where a thread has ended by a panic meanwhile: what is behind these is whole at each moment.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Does what waits for the disk.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| io::Error::other("the host ends"))?
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | rows of hosts | key-value bucket `PREFIX_hosts`, key `HOST` |
 //! | rows of sessions | key-value bucket `PREFIX_sessions`, keys `HASH` and `o.HOST.HASH` |
+//! | digests of tokens | key-value bucket `PREFIX_tokens`, key `all` |
 //! | what happened in sessions | stream `PREFIX_journal`, subjects `PREFIX.j.HASH` |
 //! | contents of files | stream `PREFIX_files`, subjects `PREFIX.f.HASH.SHA256` |
 //! | letters between hosts | subjects `PREFIX.h.HOST.INCARNATION.TOPIC` |

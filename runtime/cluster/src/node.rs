@@ -5,6 +5,7 @@ mod elsewhere;
 mod letters;
 mod renew;
 mod take;
+mod tokens;
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},

@@ -14,6 +14,8 @@ pub enum Space {
     Hosts,
     /// A session's row, by the hash of its id, and `o.HOST.HASH` for each session that a host has. The latest counts.
     Sessions,
+    /// The digests of tokens, under one key. The latest counts.
+    Tokens,
     /// What happened in a session, by the hash of its id. All of it counts.
     Journal,
     /// The contents of a session's files in pieces, by the hash of its id, `.`, and the content's SHA-256. All of it counts.

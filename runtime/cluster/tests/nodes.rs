@@ -8,6 +8,8 @@ mod files;
 mod machine;
 #[path = "nats/server.rs"]
 mod server;
+#[path = "nodes/tokens.rs"]
+mod tokens;
 
 use trunkline_cluster::memory::Memory;
 use trunkline_gateway::{Elsewhere, HostPhase, Place};

@@ -47,4 +47,4 @@ pub use elsewhere::{Elsewhere, HostPhase, HostState, Place, Stream, Who};
 pub use entrance::{Entrance, Name};
 pub use gateway::{Gateway, Operate, Options, UsedInDay};
 pub use tls::{Tls, TlsError};
-pub use token::{NewToken, Scope, Token, TokenError, TokenFile};
+pub use token::{Compared, NewToken, Scope, Token, TokenError, TokenFile};

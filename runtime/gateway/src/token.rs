@@ -1,5 +1,7 @@
 //! Tokens: who may ask over a network, for what, and until when. Only their digests are kept.
 
+mod shared;
+
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},
@@ -12,6 +14,8 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
+
+pub use self::shared::Compared;
 
 /// How every token begins: a scanner for leaked secrets can know them by it.
 const PREFIX: &str = "tlk_";
@@ -168,6 +172,9 @@ pub enum TokenError {
         /// Why.
         why: String,
     },
+    /// What several daemons share cannot be read.
+    #[error("the tokens of the cluster cannot be read: {0}")]
+    Shared(String),
     /// There are too many.
     #[error("there are {TOKENS} tokens already; revoke those that are not used")]
     TooMany,
@@ -238,8 +245,9 @@ impl TokenFile {
         self.write(tokens)
     }
 
-    /// What changes whenever the file does.
-    pub(crate) fn mark(&self) -> Option<(u64, i64, u32, u64)> {
+    /// What changes whenever the file does; `None`: there is none. Blocks for the disk.
+    #[must_use]
+    pub fn mark(&self) -> Option<(u64, i64, u32, u64)> {
         let found = rustix::fs::stat(&self.path).ok()?;
         Some((found.st_ino, found.st_mtime as i64, found.st_mtime_nsec as u32, found.st_size as u64))
     }
@@ -260,16 +268,7 @@ impl TokenFile {
 
     fn write(&self, tokens: Vec<Token>) -> Result<(), TokenError> {
         let bytes = serde_json::to_vec_pretty(&Stored { version: VERSION, tokens }).unwrap_or_default();
-        let folder = self.path.parent().unwrap_or(Path::new("."));
-        let written = || -> io::Result<()> {
-            // Of mode 0600, and under its name when it is whole.
-            let mut new = tempfile::NamedTempFile::new_in(folder)?;
-            new.write_all(&bytes)?;
-            new.as_file().sync_all()?;
-            new.persist(&self.path)?;
-            File::open(folder)?.sync_all()
-        };
-        written().map_err(|error| self.failed(error))
+        write(&self.path, &bytes).map_err(|error| self.failed(error))
     }
 
     /// Keeps other processes from changing the file, until it is dropped.
@@ -286,6 +285,16 @@ impl TokenFile {
     fn failed(&self, error: io::Error) -> TokenError {
         TokenError::Io { path: self.path.clone(), error }
     }
+}
+
+/// Writes a file of mode 0600, which is under its name when it is whole.
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut new = tempfile::NamedTempFile::new_in(folder)?;
+    new.write_all(bytes)?;
+    new.as_file().sync_all()?;
+    new.persist(path)?;
+    File::open(folder)?.sync_all()
 }
 
 #[cfg(test)]

@@ -172,7 +172,7 @@ impl Up {
             .context("failed to use the daemon's folder")?;
         let gateway = Arc::new(gateway);
         if let Some(joined) = &joined {
-            joined.serve(sessions.clone(), gateway.clone()).await?;
+            joined.serve(sessions.clone(), gateway.clone(), &folder.0).await?;
         }
         let (mut key, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         further.iter().filter_map(|entrance| entrance.tls.clone()).for_each(|tls| reload.also_tls(tls));

@@ -51,6 +51,7 @@ impl Nats {
         match space {
             Space::Hosts => format!("KV_{}_hosts", self.prefix),
             Space::Sessions => format!("KV_{}_sessions", self.prefix),
+            Space::Tokens => format!("KV_{}_tokens", self.prefix),
             Space::Journal => format!("{}_journal", self.prefix),
             Space::Files => format!("{}_files", self.prefix),
         }
@@ -61,6 +62,7 @@ impl Nats {
         match space {
             Space::Hosts => format!("$KV.{}_hosts.", self.prefix),
             Space::Sessions => format!("$KV.{}_sessions.", self.prefix),
+            Space::Tokens => format!("$KV.{}_tokens.", self.prefix),
             Space::Journal => format!("{}.j.", self.prefix),
             Space::Files => format!("{}.f.", self.prefix),
         }
@@ -68,7 +70,7 @@ impl Nats {
 
     /// Makes the buckets and the stream that are missing. Those that are there stay as their operator has made them.
     pub(super) async fn make(&self, replicas: Option<usize>) -> Result<(), ConnectError> {
-        for name in ["hosts", "sessions"] {
+        for name in ["hosts", "sessions", "tokens"] {
             let bucket = format!("{}_{name}", self.prefix);
             if self.context.get_key_value(&bucket).await.is_ok() {
                 continue;

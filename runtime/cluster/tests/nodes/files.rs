@@ -79,7 +79,7 @@ async fn files_are_served_by_the_host_that_has_their_session_next_and_go_with_th
     assert_eq!(memory.of("b").list(Space::Files, "").await.unwrap(), []);
 }
 
-async fn connect(server: &Server, host: &str) -> Arc<Nats> {
+pub(crate) async fn connect(server: &Server, host: &str) -> Arc<Nats> {
     let options = Options {
         servers: server.url(),
         creds: None,

@@ -19,7 +19,7 @@ use trunkline_cluster::{
     node::{JoinError, Node, Options},
     store::Store,
 };
-use trunkline_gateway::{Elsewhere, Place};
+use trunkline_gateway::{Elsewhere, Place, TokenFile};
 use trunkline_host::{Host, config::AgentConfig};
 use trunkline_journal::Options as JournalOptions;
 use trunkline_protocol::{HostMessage, RequestId, SessionAttach, SessionHistory, SessionId, SessionStart};
@@ -193,6 +193,11 @@ impl Machine {
             assert!(Instant::now() < late, "{error}");
             sleep(Duration::from_millis(20)).await;
         }
+    }
+
+    /// The tokens of its daemon.
+    pub(crate) fn tokens(&self) -> TokenFile {
+        TokenFile::of(self.folder.path())
     }
 
     /// The names of all files that are kept here of sessions.

@@ -105,7 +105,7 @@ mod joined {
         nats::{Nats, Options as NatsOptions},
         node::{Node, Options},
     };
-    use trunkline_gateway::{Elsewhere, Gateway};
+    use trunkline_gateway::{Elsewhere, Gateway, TokenFile};
     use trunkline_host::{
         Host,
         process::{BootInstant, Deadline},
@@ -185,7 +185,8 @@ mod joined {
             Arc::new(self.node.clone())
         }
 
-        /// Serves the sessions that this host has, and takes the connections of the other hosts.
+        /// Serves the sessions that this host has, by the tokens that all hosts share, and takes the connections of the
+        /// other hosts.
         ///
         /// # Errors
         /// When the cluster does not answer.
@@ -193,7 +194,10 @@ mod joined {
             &self,
             sessions: Sessions,
             gateway: Arc<Gateway>,
+            state: &Path,
         ) -> Result<(), Fault> {
+            let shared = self.node.share_tokens(TokenFile::of(state)).await;
+            shared.map_err(|why| Fault::failed(anyhow!(why)))?;
             let door = Box::new(move |stream, who| {
                 let served = gateway.serve_fellow(Box::new(stream), who);
                 Box::pin(served) as futures_util::future::BoxFuture<'static, ()>
@@ -258,7 +262,12 @@ mod absent {
             match *self {}
         }
 
-        pub(in super::super) async fn serve(&self, _: Sessions, _: Arc<Gateway>) -> Result<(), Fault> {
+        pub(in super::super) async fn serve(
+            &self,
+            _: Sessions,
+            _: Arc<Gateway>,
+            _: &Path,
+        ) -> Result<(), Fault> {
             match *self {}
         }
 
