@@ -37,7 +37,7 @@ async fn a_token_is_good_at_each_host_until_it_is_revoked_at_one() {
     b.tokens().revoke(&one).unwrap();
     until(|| !has(&a.tokens(), &one)).await;
 
-    // One that is cut off goes on by what it knows, and is told when it is back.
+    // One that is cut off goes on by what it knows, and learns the rest when it is back.
     memory.cut("a", true);
     b.tokens().revoke(&two).unwrap();
     let (three, _) = make(&b.tokens());
