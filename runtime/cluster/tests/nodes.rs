@@ -13,7 +13,7 @@ mod tokens;
 
 use trunkline_cluster::memory::Memory;
 use trunkline_gateway::{Elsewhere, HostPhase, Place};
-use trunkline_protocol::SessionId;
+use trunkline_protocol::{AttachRefusal, SessionAttach, SessionId};
 
 use self::machine::{Machine, TTL, until};
 
@@ -154,6 +154,11 @@ async fn a_host_that_drains_hands_its_sessions_over_and_one_with_files_stays() {
     assert_eq!((drained.moved, drained.stay), (1, Vec::new()));
     assert_eq!(c.turn(&moves, "m-2", "two").await, "two");
     assert_eq!(b.node.locate(&moves).await, Place::There("c".to_owned()));
+    // Who was on the way to it there comes again, and does not think that it was lost.
+    let refused = b.sessions.attach(&moves, &SessionAttach::default()).await.err().unwrap();
+    assert_eq!(refused.reason, Some(AttachRefusal::ReadOnly), "{refused:?}");
+    let never = b.sessions.attach(&id("never"), &SessionAttach::default()).await.err().unwrap();
+    assert_eq!(never.reason, Some(AttachRefusal::Unknown), "{never:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
