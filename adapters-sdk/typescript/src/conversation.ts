@@ -1,5 +1,5 @@
 // One session of a client: its position in the journal, its turns, its events.
-import { wellFormed, type Client } from "./hub.js";
+import { pause, wellFormed, type Client } from "./hub.js";
 import type { AdapterMessage, RelayMessage, TurnCompleteMessage } from "./types.js";
 
 type Message = { [name: string]: any };
@@ -28,6 +28,8 @@ export interface Pending {
 const KEPT = 10_000; // entries that wait for their reader
 const MOST_TEXT = 16 * 1024 * 1024; // of a turn; all sizes are in UTF-16 units
 const MOST_TURNS = 1024; // whose ends have not come: their inputs are kept, to be sent again
+const SAME = 4; // refusals in a row after which another address is tried
+const FORGOTTEN = 60_000; // milliseconds without a refusal, after which those before do not count
 const MOST_INPUT = 64 * 1024 * 1024; // of all of them
 
 /** A session. Entries come once each and in order, however often the pipe is lost. */
@@ -38,6 +40,12 @@ export class Conversation {
   readonly #options: Message;
   readonly #turns = new Map<string, Pending>(); // by turn id
   #waiting = 0; // size of their inputs
+  readonly #answers = new Map<string, Message>(); // of requests that no entry has settled
+  #live = false; // the relay hears what is said; else it is said when it does
+  #stops = false; // it is to be told to stop
+  #later: object | undefined; // what has it come again
+  #refusals = 0; // how often in a row it was not served
+  #unserved = { since: 0, last: 0 }; // when
   #attach: { after: number; role: string } | undefined;
   #isReady!: () => void;
   #isRefused!: (error: Error) => void;
@@ -82,19 +90,20 @@ export class Conversation {
     const input = { type: "user.input", session_id: this.id, turn_id, message_id: crypto.randomUUID(), content };
     return new Promise((resolve, reject) => {
       this.#turns.set(turn_id, { input, text: "", truncated: false, resolve, reject });
-      this.#client.send(input);
+      if (this.#live) this.#client.send(input);
     });
   }
 
   /** Stops the turn that runs. */
   stop(): void {
-    this.#client.send({ type: "stop", session_id: this.id, reason: "user" });
+    if (this.#live) this.#client.send({ type: "stop", session_id: this.id, reason: "user" });
+    this.#stops = !this.#live;
   }
 
   /** Answers a question, by the ids of its fields; nothing cancels it. */
   answer(requestId: string, values?: { [field: string]: unknown }): void {
     const answer = values ? { values } : { cancelled: true };
-    this.#client.send({ type: "input.response", session_id: this.id, request_id: requestId, ...answer });
+    this.decide({ type: "input.response", session_id: this.id, request_id: requestId, ...answer });
   }
 
   /** Ends the session, for all who are attached. */
@@ -126,8 +135,16 @@ export class Conversation {
     }
   }
 
-  /** Says on a new pipe what the session is, and again what was not answered. @internal */
+  /** Answers a request; again where the pipe is lost before that is stored. @internal */
+  decide(answer: Message): void {
+    this.#answers.set(answer["request_id"], answer);
+    if (this.#answers.size > MOST_TURNS) this.#answers.delete(this.#answers.keys().next().value!);
+    if (this.#live) this.#client.send(answer);
+  }
+
+  /** Says on a new pipe what the session is. @internal */
   begin(): void {
+    [this.#live, this.#later] = [false, undefined];
     const said = { session_id: this.id, protocol: 1, extensions: this.#client.extensions };
     if (this.#position > 0) this.#attach = { after: this.#position, role: this.#attach?.role ?? "control" };
     if (!this.#attach) this.#client.send({ ...this.#options, type: "session.start", ...said });
@@ -135,7 +152,30 @@ export class Conversation {
       const epoch = this.#epoch === undefined ? {} : { epoch: this.#epoch };
       this.#client.send({ type: "session.attach", ...said, ...this.#attach, ...epoch });
     }
+  }
+
+  // The relay has the session: what was not answered is said again.
+  #enter(): void {
+    this.#isReady();
+    if (this.#live) return;
+    this.#live = true;
     for (const { input } of this.#turns.values()) this.#client.send(input);
+    for (const answer of this.#answers.values()) this.#client.send(answer);
+    if (this.#stops) this.stop();
+  }
+
+  // Its host is gone, say, and another will have it: it comes again in a while.
+  async #comeAgain(why: string): Promise<void> {
+    if (this.#later) return;
+    const now = Date.now();
+    if (this.#refusals === 0 || now - this.#unserved.last > FORGOTTEN) [this.#refusals, this.#unserved.since] = [0, now];
+    this.#unserved.last = now;
+    if (now - this.#unserved.since > this.#client.retryFor) return this.lost(why);
+    const later = (this.#later = {});
+    this.#live = false;
+    await pause(this.#refusals++);
+    if (this.#over || this.#later !== later) return; // it has come on another pipe
+    if (this.#refusals % SAME !== 0 || !this.#client.elsewhere()) this.begin();
   }
 
   /** @internal */
@@ -168,12 +208,12 @@ export class Conversation {
     if (type === "session.refused") return this.#refused(message);
     if (type === "session.attached") {
       [this.#open, this.#caughtUp] = [new Set(message["requests"] ?? []), message["last_seq"]];
-      return this.#isReady();
+      return this.#enter();
     }
     if (type === "input.result") return this.#renamed(message);
     if (message["provisional"] === true) return; // it comes again, once it is stored
     if (seq !== undefined && !this.#counts(message)) return;
-    if (type === "session.ready" || seq !== undefined) this.#isReady();
+    if (type === "session.ready" || seq !== undefined) this.#enter();
     if (type === "lag") this.#position = Math.max(this.#position, message["to"]);
     this.#note(message);
     this.#tell(message as Entry);
@@ -184,7 +224,7 @@ export class Conversation {
   #counts({ seq, epoch }: Message): boolean {
     if (seq <= this.#position || this.#behind) return false;
     if (this.#listening && this.#entries.length >= KEPT) {
-      this.#behind = true;
+      [this.#behind, this.#live] = [true, false];
       this.#client.send({ type: "session.detach", session_id: this.id });
       return false;
     }
@@ -192,7 +232,8 @@ export class Conversation {
       this.begin();
       return false;
     }
-    [this.#position, this.#epoch] = [seq, epoch];
+    [this.#position, this.#epoch, this.#refusals] = [seq, epoch, 0];
+    this.#client.news();
     return true;
   }
 
@@ -206,6 +247,7 @@ export class Conversation {
   #note(message: Message): void {
     const turn = this.#turns.get(message["turn_id"]);
     if (message["type"] === "output" && turn && (message["channel"] ?? "stdout") === "stdout") add(turn, message["content"]);
+    if (message["type"] === "request.decided") this.#answers.delete(message["request_id"]);
     if (message["type"] === "turn.complete" && turn) {
       this.#turns.delete(message["turn_id"]);
       this.#waiting -= turn.input["content"].length;
@@ -229,7 +271,8 @@ export class Conversation {
     if (reason === "exists" && !this.#attach) {
       this.#attach = { after: 0, role: "control" }; // the relay has stored the start before the pipe was lost
       this.begin();
-    } else this.lost(`${reason}: ${message ?? ""}`);
+    } else if (reason === "read_only") void this.#comeAgain(`${reason}: ${message ?? ""}`);
+    else this.lost(`${reason}: ${message ?? ""}`);
   }
 }
 

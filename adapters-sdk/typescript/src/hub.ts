@@ -24,6 +24,8 @@ export interface Pipe {
 export interface Connect {
   (events: PipeEvents): Promise<Pipe>;
   once?: boolean;
+  /** Whether it opens the next pipe at another address. */
+  others?: boolean;
 }
 
 /** How a permission is answered: nothing but `true` approves. */
@@ -35,7 +37,7 @@ export interface ClientOptions {
    * session answer.
    */
   onPermission?: ((request: PermissionRequestMessage, session: Conversation) => PermissionAnswer | Promise<PermissionAnswer>) | "leave";
-  /** How long a lost pipe is tried again, in milliseconds: 30 000. */
+  /** How long a lost pipe is tried again, and a session that is not served for the moment, in milliseconds: 60 000. */
   retryFor?: number;
 }
 
@@ -51,7 +53,10 @@ export interface Listening {
 const EXTENSIONS = ["turns", "events", "usage", "options", "questions", "control", "resume", "journal"];
 const FIRST_WAIT = 50;
 const LONGEST_WAIT = 2000;
-const RETRY_FOR = 30_000;
+const RETRY_FOR = 60_000;
+const STEADY = 10_000; // milliseconds after which a pipe that is lost is not one of those in a row
+const PING = 20_000; // milliseconds between two questions whether the other side is there
+const UNANSWERED = 3; // of them; then the pipe is lost
 const MOST_ASKED = 1024;
 
 /** Sessions over one pipe. A pipe that is lost is opened again, and each session goes on behind the last entry that it has. */
@@ -64,6 +69,11 @@ export class Client {
   #ended: void | Promise<void> = undefined; // of a client that is closed
   #generation = 0;
   #over: string | undefined; // why nothing more is sent
+  #opened = 0; // when the pipe was
+  #troubled: number | undefined; // since when pipes are lost that bring no entry
+  #tries = 0;
+  #unanswered = 0;
+  #pinging: ReturnType<typeof setInterval> | undefined;
 
   private constructor(connect: Connect, options: ClientOptions) {
     this.#connect = connect;
@@ -160,14 +170,52 @@ export class Client {
     if (this.#over !== undefined || ended !== undefined) throw new Error(this.#over ?? ended);
     isOpen = true;
     this.#pipe = pipe;
+    this.#opened = Date.now();
+    this.#unanswered = 0;
+    if (this.#connect.once) return;
+    clearInterval(this.#pinging);
+    this.#pinging = setInterval(() => this.#ping(), PING);
+    (this.#pinging as { unref?: () => void }).unref?.();
+  }
+
+  // A machine that is gone says nothing, not even that.
+  #ping(): void {
+    if (this.#unanswered++ < UNANSWERED) return this.send({ type: "ping", session_id: "", nonce: String(this.#generation) });
+    this.#leave("the other side says nothing");
+  }
+
+  #leave(why: string): void {
+    void this.#pipe?.close();
+    void this.#lost(why);
+  }
+
+  /** Leaves the pipe for one to another address. Whether there is one. @internal */
+  elsewhere(): boolean {
+    if (!this.#connect.others || !this.#pipe) return false;
+    this.#troubled = undefined; // it was not lost
+    this.#leave("a session is not served");
+    return true;
+  }
+
+  /** @internal */
+  get retryFor(): number {
+    return this.#options.retryFor ?? RETRY_FOR;
+  }
+
+  /** Something has happened in a session. @internal */
+  news(): void {
+    [this.#troubled, this.#tries] = [undefined, 0];
   }
 
   async #lost(why: string): Promise<void> {
     this.#generation++;
     this.#pipe = undefined;
-    const until = Date.now() + (this.#options.retryFor ?? RETRY_FOR);
-    for (let wait = FIRST_WAIT; this.#over === undefined && !this.#connect.once && Date.now() < until; wait = Math.min(wait * 2, LONGEST_WAIT)) {
-      await new Promise((resolve) => setTimeout(resolve, wait * (0.5 + Math.random() / 2)));
+    clearInterval(this.#pinging);
+    if (Date.now() - this.#opened > STEADY) this.news();
+    this.#troubled ??= Date.now();
+    const until = this.#troubled + this.retryFor;
+    while (this.#over === undefined && !this.#connect.once && Date.now() < until) {
+      await pause(this.#tries++);
       if (this.#over !== undefined) return;
       try {
         await this.#open();
@@ -185,6 +233,7 @@ export class Client {
   #allLost(why: string): void {
     this.#over ??= why;
     this.#pipe = undefined;
+    clearInterval(this.#pinging);
     for (const session of [...this.#sessions.values()]) session.lost(why);
     this.#sessions.clear();
     for (const { reject } of this.#asked.values()) reject(new Error(why));
@@ -192,6 +241,7 @@ export class Client {
   }
 
   #line(text: string): void {
+    this.#unanswered = 0;
     let message: Message;
     try {
       message = JSON.parse(text);
@@ -216,8 +266,14 @@ export class Client {
     }
     const said = typeof answer === "object" && answer !== null ? answer : {};
     const approved = (typeof answer === "object" ? answer?.approved : answer) === true;
-    this.send({ ...said, type: "permission.response", session_id: session.id, request_id: request["request_id"], approved });
+    session.decide({ ...said, type: "permission.response", session_id: session.id, request_id: request["request_id"], approved });
   }
+}
+
+/** Waits before the next of some tries. @internal */
+export function pause(tries: number): Promise<void> {
+  const wait = Math.min(FIRST_WAIT * 2 ** tries, LONGEST_WAIT);
+  return new Promise((resolve) => setTimeout(resolve, wait * (0.5 + Math.random() / 2)));
 }
 
 /** Without halves of surrogate pairs: browsers that lack `toWellFormed` get it by the round trip through UTF-8. @internal */

@@ -1,0 +1,149 @@
+// What clients do where sessions go from one host to another: hosts that are played by the test.
+import assert from "node:assert/strict";
+import { createServer } from "node:http";
+import { mock, test } from "node:test";
+import { Client, eventsOf, webSocket } from "@trunkline/sdk/client";
+import { Daemon, skip } from "./daemon.mjs";
+
+const own = (session_id, message) => ({ ...message, session_id });
+const attached = (last_seq = 0, requests = []) => ({ type: "session.attached", state: "idle", first_seq: 1, last_seq, epoch: 1, requests });
+const refused = { type: "session.refused", reason: "read_only", message: "its host is gone" };
+
+// A connection to a host that answers each message as `answer` says: by messages, by null to end the pipe.
+function played(answer, others = false) {
+  const connect = async (events) => {
+    const number = ++connect.opened;
+    const say = (message) => queueMicrotask(() => events.line(JSON.stringify(message)));
+    return {
+      send(line) {
+        const message = JSON.parse(line);
+        connect.said.push(message);
+        for (const each of answer(message, number, connect.said) ?? []) {
+          if (each === null) queueMicrotask(() => events.closed("it ends"));
+          else say(own(message.session_id, each));
+        }
+      },
+      close: () => connect.closed++,
+    };
+  };
+  return Object.assign(connect, { opened: 0, closed: 0, said: [], others });
+}
+const ofType = (connect, type) => connect.said.filter((message) => message.type === type);
+const turn = ({ turn_id, message_id }, seq = 1) => [
+  { type: "turn.begin", turn_id, message_id, seq, epoch: 1 },
+  { type: "turn.complete", turn_id, status: "completed", seq: seq + 1, epoch: 1 },
+];
+
+test("a session that is not served for the moment is asked for again, and its input waits", async () => {
+  const connect = played((message, _, said) => {
+    if (message.type === "session.attach") return said.length < 4 ? [refused] : [attached()];
+    return message.type === "user.input" ? turn(message) : [];
+  });
+  const client = await Client.connect(connect);
+  const session = await client.attach("s");
+  const { end } = await session.turn("x");
+  assert.equal(end.status, "completed");
+  assert.deepEqual(connect.said.map(({ type }) => type), [...Array(4).fill("session.attach"), "user.input"]);
+  assert.equal(connect.opened, 1);
+  await client.close();
+});
+
+test("an input that is given while no host has the session waits for one, and comes once", async () => {
+  let isAway = false;
+  const connect = played((message, _, said) => {
+    if (message.type === "session.attach") return isAway && ofType({ said }, "session.attach").length < 4 ? [refused] : [attached(2)];
+    if (message.content !== "first") return message.type === "user.input" ? turn(message, 3) : [];
+    isAway = true;
+    return [...turn(message), null];
+  });
+  const client = await Client.connect(connect);
+  const session = await client.attach("s");
+  await session.turn("first");
+  await session.turn("second");
+  assert.deepEqual(ofType(connect, "user.input").map(({ content }) => content), ["first", "second"]);
+  assert.deepEqual(ofType(connect, "session.attach").map(({ after }) => after), [0, 2, 2, 2]);
+  await client.close();
+});
+
+test("after some refusals another address is tried; the last refusal is what a user gets", async () => {
+  const connect = played(({ type }, number) => (type === "session.attach" ? [number === 2 ? attached() : refused] : []), true);
+  const client = await Client.connect(connect);
+  await client.attach("s");
+  assert.deepEqual([connect.opened, connect.closed], [2, 1]);
+  await client.close();
+  const never = await Client.connect(played(() => [refused]), { retryFor: 200 });
+  await assert.rejects(never.attach("s"), /its host is gone/);
+  await never.close();
+});
+
+test("an answer is said again until it is stored", async () => {
+  const request = { type: "permission.request", request_id: "r", tool: "T", seq: 1, epoch: 1 };
+  const decided = { type: "request.decided", request_id: "r", seq: 2, epoch: 1 };
+  const connect = played(({ type }, number) => {
+    if (type === "session.attach") return number === 1 ? [attached(1, ["r"]), request] : [attached(1, ["r"])];
+    return type === "permission.response" ? (number === 1 ? [null] : [decided]) : [];
+  });
+  const client = await Client.connect(connect, { onPermission: () => true });
+  const session = await client.attach("s");
+  for await (const { type } of session.events()) if (type === "request.decided") break;
+  assert.deepEqual(ofType(connect, "permission.response").map(({ approved }) => approved), [true, true]);
+  await client.close();
+});
+
+test("a pipe on which nothing is heard is left", async () => {
+  mock.timers.enable({ apis: ["setInterval"] });
+  try {
+    const connect = played(({ type }, number) => (type === "session.attach" ? [attached()] : type === "ping" && number === 2 ? [{ type: "pong" }] : []));
+    const client = await Client.connect(connect);
+    await client.attach("s");
+    mock.timers.tick(20_000 * 4);
+    while (ofType(connect, "session.attach").length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
+    for (let number = 0; number < 8; number++) {
+      mock.timers.tick(20_000);
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    }
+    assert.deepEqual([connect.opened, connect.closed], [2, 1]);
+    await client.close();
+  } finally {
+    mock.timers.reset();
+  }
+});
+
+test("of several addresses the next one has the events", async () => {
+  const asked = [];
+  const servers = await Promise.all([0, 1, 2].map((number) => new Promise((resolve) => {
+    const server = createServer((request, answer) => {
+      const after = Number(new URL(request.url, "http://x").searchParams.get("after"));
+      asked.push([number, after]);
+      if (number === 1) return answer.writeHead(503).end("its host is gone");
+      const entry = { type: after === 0 ? "output" : "session.closed", seq: after + 1 };
+      if (after < 2) answer.write(`data: ${JSON.stringify(entry)}\n\n`);
+      else answer.writeHead(204).end();
+      if (after < 2) setTimeout(() => answer.destroy(), 10);
+    });
+    server.listen(0, "127.0.0.1", () => resolve(server));
+  })));
+  const urls = servers.map((server) => `http://127.0.0.1:${server.address().port}`);
+  const seen = [];
+  for await (const { seq } of eventsOf(urls, "s", { token: "t" })) seen.push(seq);
+  assert.deepEqual(seen, [1, 2]);
+  assert.deepEqual(asked, [[0, 0], [1, 1], [2, 1], [0, 2]]);
+  for (const server of servers) server.close();
+  await assert.rejects(eventsOf([], "s", { token: "t" }).next(), /no address/);
+});
+
+test("of several addresses the one that answers has the WebSocket", { skip: skip || (typeof WebSocket === "undefined" && "no WebSocket") }, async () => {
+  const daemon = await Daemon.start();
+  const token = await daemon.token();
+  try {
+    const client = await Client.connect(webSocket(["http://127.0.0.1:1", daemon.http], token));
+    assert.equal((await (await client.open()).turn("a b")).text, "a b ");
+    await client.close();
+    await assert.rejects(Client.connect(webSocket(["http://127.0.0.1:1", "http://127.0.0.1:2"], token)), /no connection/);
+    assert.throws(() => webSocket([], token), /no address/);
+    const wrong = await Client.connect(webSocket([daemon.http], "wrong"), { retryFor: 500 });
+    await assert.rejects(wrong.open(), /good token/); // and is not tried for ever
+  } finally {
+    await daemon.end();
+  }
+});
