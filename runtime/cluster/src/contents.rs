@@ -4,10 +4,10 @@
 //! A piece says where it begins and how long the whole is. Each goes behind the one before, so of two that give the same
 //! content, or of one and its next run, the later goes on where the other is. What is fetched is checked.
 
-use std::{fs::File, io, os::unix::fs::FileExt, path::Path, sync::Arc};
+use std::{fs::File, io, os::unix::fs::FileExt, path::Path, sync::Arc, time::Duration};
 
 use bytes::{BufMut, Bytes, BytesMut};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use trunkline_protocol::SessionId;
 use trunkline_sessions::NotRecorded;
 
@@ -28,6 +28,9 @@ pub(crate) const AT_ONCE: usize = 4;
 
 /// How often a server that is behind is asked again.
 const TRIES: usize = 100;
+
+/// How long no piece may be taken before the content is refused: what else a server keeps may be there meanwhile.
+const STUCK: Duration = Duration::from_secs(60);
 
 /// What goes before the bytes of a piece: where it begins, and how long the whole is.
 const HEAD: usize = 16;
@@ -93,7 +96,7 @@ pub(crate) async fn keep(
     }
     let key = key(session, sha256);
     let most = PIECE.min(keeper.store.most() - HEAD);
-    let mut wait = AGAIN;
+    let (mut wait, mut moved) = (AGAIN, Instant::now());
     // Behind which number the next piece goes, and where it begins.
     let mut place = None;
     loop {
@@ -109,10 +112,11 @@ pub(crate) async fn keep(
                     Some(piece) => (kept.number, piece.end()),
                     None => return Err(NotRecorded::Refused(OTHER.to_owned())),
                 },
-                Err(why) => {
+                Err(why) if moved.elapsed() < STUCK => {
                     keeper.pause(session, &mut wait, &why).await;
                     continue;
                 }
+                Err(why) => return Err(NotRecorded::Refused(why)),
             },
         };
         let from = file.clone();
@@ -120,15 +124,16 @@ pub(crate) async fn keep(
         let end = at + (piece.len() - HEAD) as u64;
         place = match keeper.store.put(Space::Files, &key, last, piece).await {
             Ok(_) if end == size => return Ok(()),
-            Ok(number) => Some((number, end)),
+            Ok(number) => {
+                (wait, moved) = (AGAIN, Instant::now());
+                Some((number, end))
+            }
             Err(NotKept::Other) => None,
-            Err(NotKept::Unknown(why)) => {
+            Err(NotKept::Unknown(why)) if moved.elapsed() < STUCK => {
                 keeper.pause(session, &mut wait, &why).await;
                 None
             }
-            Err(why @ (NotKept::Refused(_) | NotKept::Full(_))) => {
-                return Err(NotRecorded::Refused(why.to_string()));
-            }
+            Err(why) => return Err(NotRecorded::Refused(why.to_string())),
         };
     }
 }
@@ -177,7 +182,64 @@ pub(crate) async fn fetch(keeper: &Keeper, key: &str, sha256: &str, into: File) 
 
 #[cfg(test)]
 mod tests {
+    use futures_util::future::{BoxFuture, pending, ready};
+    use tokio::sync::{mpsc, watch};
+    use trunkline_process::BootInstant;
+
     use super::*;
+    use crate::store::{Change, Kept, Store};
+
+    /// A store whose place for files is gone.
+    #[derive(Debug)]
+    struct Without;
+
+    impl Store for Without {
+        fn put(&self, _: Space, _: &str, _: u64, _: Bytes) -> BoxFuture<'static, Result<u64, NotKept>> {
+            Box::pin(ready(Err(NotKept::Unknown("no stream".to_owned()))))
+        }
+
+        fn last(&self, _: Space, key: &str) -> BoxFuture<'static, Result<Option<Kept>, String>> {
+            // Of one of the two it is known that nothing is there.
+            let is_known = key.ends_with('0');
+            Box::pin(ready(if is_known { Ok(None) } else { Err("no stream".to_owned()) }))
+        }
+
+        fn read(&self, _: Space, _: &str, _: u64) -> BoxFuture<'static, Result<Vec<Kept>, String>> {
+            Box::pin(pending())
+        }
+
+        fn purge(&self, _: Space, _: &str) -> BoxFuture<'static, Result<(), String>> {
+            Box::pin(pending())
+        }
+
+        fn list(&self, _: Space, _: &str) -> BoxFuture<'static, Result<Vec<Change>, String>> {
+            Box::pin(pending())
+        }
+
+        fn watch(&self, _: Space) -> BoxFuture<'static, Result<mpsc::Receiver<Change>, String>> {
+            Box::pin(pending())
+        }
+
+        fn most(&self) -> usize {
+            1024
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_without_a_place_for_files_is_not_waited_for_without_end() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let (_lease, held) = watch::channel(Some(BootInstant::now() + Duration::from_secs(3600)));
+        let keeper = Keeper::new(Arc::new(Without), "w".to_owned(), held);
+        let session = SessionId::new("s").unwrap();
+        assert_eq!(keep(&keeper, &session, file.path(), "1").await, Err(NotRecorded::Fenced));
+        keeper.begin(&session, 1, 0);
+        for sha256 in ["0", "1"] {
+            let began = Instant::now();
+            let refused = NotRecorded::Refused("no stream".to_owned());
+            assert_eq!(keep(&keeper, &session, file.path(), sha256).await, Err(refused));
+            assert!((STUCK..STUCK * 2).contains(&began.elapsed()), "{:?}", began.elapsed());
+        }
+    }
 
     #[test]
     fn a_piece_is_read_again_and_none_is_longer_than_the_whole() {

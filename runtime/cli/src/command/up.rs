@@ -168,11 +168,15 @@ impl Up {
             traced: traces::adopt(),
             elsewhere: joined.as_ref().map(Joined::elsewhere),
         };
+        if let Some(joined) = &joined {
+            // Before the first is judged: one may have been revoked while this daemon was down.
+            joined.share_tokens(&folder.0).await?;
+        }
         let gateway = Gateway::new(host.clone(), sessions.clone(), operator, options)
             .context("failed to use the daemon's folder")?;
         let gateway = Arc::new(gateway);
         if let Some(joined) = &joined {
-            joined.serve(sessions.clone(), gateway.clone(), &folder.0).await?;
+            joined.serve(sessions.clone(), gateway.clone()).await?;
         }
         let (mut key, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         further.iter().filter_map(|entrance| entrance.tls.clone()).for_each(|tls| reload.also_tls(tls));

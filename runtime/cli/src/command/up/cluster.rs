@@ -185,8 +185,16 @@ mod joined {
             Arc::new(self.node.clone())
         }
 
-        /// Serves the sessions that this host has, by the tokens that all hosts share, and takes the connections of the
-        /// other hosts.
+        /// Shares the tokens of this daemon's folder, which from then on has those of all hosts.
+        ///
+        /// # Errors
+        /// When they cannot be compared.
+        pub(in super::super) async fn share_tokens(&self, state: &Path) -> Result<(), Fault> {
+            let shared = self.node.share_tokens(TokenFile::of(state)).await;
+            shared.map_err(|why| Fault::failed(anyhow!(why)))
+        }
+
+        /// Serves the sessions that this host has, and takes the connections of the other hosts.
         ///
         /// # Errors
         /// When the cluster does not answer.
@@ -194,10 +202,7 @@ mod joined {
             &self,
             sessions: Sessions,
             gateway: Arc<Gateway>,
-            state: &Path,
         ) -> Result<(), Fault> {
-            let shared = self.node.share_tokens(TokenFile::of(state)).await;
-            shared.map_err(|why| Fault::failed(anyhow!(why)))?;
             let door = Box::new(move |stream, who| {
                 let served = gateway.serve_fellow(Box::new(stream), who);
                 Box::pin(served) as futures_util::future::BoxFuture<'static, ()>
@@ -262,12 +267,11 @@ mod absent {
             match *self {}
         }
 
-        pub(in super::super) async fn serve(
-            &self,
-            _: Sessions,
-            _: Arc<Gateway>,
-            _: &Path,
-        ) -> Result<(), Fault> {
+        pub(in super::super) async fn share_tokens(&self, _: &Path) -> Result<(), Fault> {
+            match *self {}
+        }
+
+        pub(in super::super) async fn serve(&self, _: Sessions, _: Arc<Gateway>) -> Result<(), Fault> {
             match *self {}
         }
 
