@@ -7,7 +7,7 @@
     {"do": "mark"}                                  begins a new record of what passes
     {"do": "marks"}                                 what passed since: of each link, when
 
-Connections stay open through a cut, and nobody is told of it. What is held comes late, as over a network that sends
+Connections stay open through a cut, and no one hears of it. What is held comes late, as over a network that sends
 again; a connection that has lost bytes by `drop` ends when its link is whole again.
 """
 
@@ -79,7 +79,7 @@ class Link:
             while data := await reader.read(CHUNK):
                 if way in self.cut and self.how == "drop":
                     if not has_lost:
-                        # Idle until then: whoever waits for an answer waits.
+                        # Idle until then: who waits for an answer waits.
                         self.start(self.end_when_whole(way, writer))
                     has_lost = True
                 elif has_lost:

@@ -55,7 +55,8 @@ async def http(address, token, method, path, body=None, headers=()):
     host, port = address.rsplit(":", 1)
     reader, writer = await asyncio.open_connection(host, int(port), limit=1 << 20)
     try:
-        body = b"" if body is None else json.dumps(body).encode()
+        if not isinstance(body, bytes):
+            body = b"" if body is None else json.dumps(body).encode()
         head = [f"{method} {path} HTTP/1.1", f"Host: {address}", f"Authorization: Bearer {token}"]
         head += ["Connection: close", f"Content-Length: {len(body)}"]
         head += [f"{name}: {value}" for name, value in dict(headers).items()]
