@@ -9,7 +9,7 @@ import time
 
 import wire
 
-# What may be answered while something fails: whoever asks comes again.
+# What may be answered while something fails: who asks comes again.
 PASSING = {429, 502, 503, 504}
 
 
@@ -97,14 +97,14 @@ class Load:
 
     # Who reads.
 
-    async def read(self, session, patience):
+    async def read(self, session, within):
         last = 0
         while True:
             host = self.any()
             entries = host.entries(session.name, last)
             try:
                 while True:
-                    number, line = await asyncio.wait_for(anext(entries), patience)
+                    number, line = await asyncio.wait_for(anext(entries), within)
                     if number != last + 1:
                         self.violation(f"{session.name}: entry {number} comes behind {last}, from {host}")
                     last = number
