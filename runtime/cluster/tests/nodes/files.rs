@@ -11,7 +11,11 @@ use trunkline_cluster::{
 };
 use trunkline_protocol::SessionId;
 
-use crate::{id, machine::Machine, server::Server};
+use crate::{
+    id,
+    machine::{Machine, until},
+    server::Server,
+};
 
 fn sha256(content: &[u8]) -> String {
     hmac_sha256::Hash::hash(content).iter().map(|byte| format!("{byte:02x}")).collect()
@@ -90,10 +94,10 @@ pub(crate) async fn connect(server: &Server, host: &str) -> Arc<Nats> {
     Arc::new(Nats::connect(&options).await.unwrap())
 }
 
-/// What the server's operator sees of the stream of files.
-async fn stream(server: &Server) -> (jetstream::Context, jetstream::stream::Config) {
+/// What the server's operator sees of a stream.
+async fn stream(server: &Server, name: &str) -> (jetstream::Context, jetstream::stream::Config) {
     let context = jetstream::new(async_nats::connect(server.url()).await.unwrap());
-    let config = context.get_stream("trunkline_files").await.unwrap().cached_info().config.clone();
+    let config = context.get_stream(name).await.unwrap().cached_info().config.clone();
     (context, config)
 }
 
@@ -114,7 +118,7 @@ async fn files_are_kept_on_a_real_server_as_well() {
     assert_eq!(store.list(Space::Files, "").await.unwrap().len(), sizes.len() + 1);
 
     // The operator gives them less room than they have: the next is refused, and the session goes on.
-    let (context, config) = stream(&server).await;
+    let (context, config) = stream(&server, "trunkline_files").await;
     context.update_stream(jetstream::stream::Config { max_bytes: 1024 * 1024, ..config }).await.unwrap();
     let refused = b.give(&id, &content(400_000)).await.unwrap_err();
     assert!(refused.contains("the cluster's store is full"), "{refused}");
@@ -131,13 +135,35 @@ async fn files_are_kept_on_a_real_server_as_well() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_waits_while_a_real_server_has_no_room_for_its_session() {
+    let Some(server) = Server::start() else { return };
+    let store = connect(&server, "a").await;
+    let a = Machine::over(store.clone(), store, "a", &[]).await.unwrap();
+    let id = id("s");
+    a.open_here(&id).await;
+    a.turn(&id, "m-1", "one").await;
+    let (context, config) = stream(&server, "trunkline_journal").await;
+    context.update_stream(jetstream::stream::Config { max_bytes: 1, ..config.clone() }).await.unwrap();
+    let raised = async {
+        let record = a.node.record();
+        until(|| record.trouble().is_some_and(|why| why.contains("full"))).await;
+        context.update_stream(config).await.unwrap();
+    };
+    let (text, ()) = tokio::join!(a.turn(&id, "m-2", "two"), raised);
+    assert_eq!(text, "two");
+    let seqs: Vec<_> = a.entries(&id).await.iter().map(|entry| entry["seq"].as_u64().unwrap()).collect();
+    assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
+    a.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_with_little_room_gives_files_a_part_of_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("conf");
     fs::write(&path, "jetstream { max_file_store: 1G }").unwrap();
     let Some(server) = Server::with(&["-p", "-1", "-c", path.to_str().unwrap()]) else { return };
     drop(connect(&server, "a").await);
-    let (_, config) = stream(&server).await;
+    let (_, config) = stream(&server, "trunkline_files").await;
     assert!((1 << 28..=1 << 30).contains(&config.max_bytes), "{}", config.max_bytes);
 }
 
