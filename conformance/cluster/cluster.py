@@ -116,18 +116,19 @@ class Host:
         self.env = {**os.environ, "HOME": str(self.folder), "TRUNKLINE_STATE": str(self.folder / "state")}
         for variable in ("TRUNKLINE_CONFIG", "TRUNKLINE_AGENT", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
             self.env.pop(variable, None)
-        self.ways = []
+        self.ways, self.flags, self.keeps_port = [], [], False
 
     def __repr__(self):
         return self.name
 
     async def up(self, within=90):
         servers = ",".join(f"nats://127.0.0.1:{port}" for _, port in self.ways)
-        command = ["trunkline", "up", "--json", "--http", "127.0.0.1:0", "--adapter", self.cluster.adapter]
+        at = self.http if self.keeps_port and self.http else "127.0.0.1:0"
+        command = ["trunkline", "up", "--json", "--http", at, "--adapter", self.cluster.adapter]
         command += ["--cluster", servers, "--host-id", self.name, "--lease-ttl", self.cluster.ttl]
         with open(self.cluster.folder / f"{self.name}.log", "ab") as log:
             options = {"env": self.env, "cwd": self.folder, "stdout": subprocess.PIPE, "stderr": log}
-            self.process = await run(*command, *self.cluster.flags, **options)
+            self.process = await run(*command, *self.cluster.flags, *self.flags, **options)
         line = await asyncio.wait_for(self.process.stdout.readline(), within)
         if not line:
             raise ConnectionError(f"the daemon {self.name} does not come up: see {self.name}.log")
