@@ -11,6 +11,7 @@ mod server;
 #[path = "nodes/tokens.rs"]
 mod tokens;
 
+use serde_json::json;
 use trunkline_cluster::memory::Memory;
 use trunkline_gateway::{Elsewhere, HostPhase, Place};
 use trunkline_protocol::{AttachRefusal, SessionAttach, SessionId};
@@ -159,6 +160,25 @@ async fn a_host_that_drains_hands_its_sessions_over_and_one_with_files_stays() {
     assert_eq!(refused.reason, Some(AttachRefusal::ReadOnly), "{refused:?}");
     let never = b.sessions.attach(&id("never"), &SessionAttach::default()).await.err().unwrap();
     assert_eq!(never.reason, Some(AttachRefusal::Unknown), "{never:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn turns_that_run_at_the_deadline_of_a_drain_are_stopped_and_their_session_moves() {
+    let memory = Memory::default();
+    let a = Machine::start(&memory, "a").await;
+    let id = id("s");
+    a.open_here(&id).await;
+    a.begin(&id, "m-1", "wait").await;
+    a.begin(&id, "m-2", "wait").await;
+    let b = Machine::start(&memory, "b").await;
+    until(|| a.node.hosts().len() == 2).await;
+    let drained = a.node.drain(TTL).await;
+    assert_eq!((drained.moved, drained.busy), (1, Vec::new()));
+    assert_eq!(b.turn(&id, "m-3", "three").await, "three");
+    let ends = b.entries(&id).await.into_iter().filter(|entry| entry["type"] == "turn.complete");
+    let ends: Vec<_> = ends.map(|end| json!([end["turn_id"], end["status"], end["stop_reason"]])).collect();
+    let stopped = |turn: &str| json!([turn, "stopped", "shutdown"]);
+    assert_eq!(ends[..2], [stopped("t-m-2"), stopped("t-m-1")], "what waits does not begin");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

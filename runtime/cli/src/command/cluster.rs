@@ -18,6 +18,9 @@ use crate::{
 /// How often it is looked what a host has left.
 const LOOK: Duration = Duration::from_millis(300);
 
+/// How long turns that the host stopped at the deadline may take to end, and it to say so.
+const ENDS: Duration = Duration::from_secs(7);
+
 /// Shows the daemons of a cluster
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -66,7 +69,7 @@ pub(crate) struct Drain {
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
 
-    /// How long turns that run may take to end
+    /// How long turns that run may take to end; then they are stopped
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = humantime::parse_duration)]
     deadline: Duration,
 }
@@ -117,7 +120,7 @@ impl Drain {
         let deadline_ms = u64::try_from(self.deadline.as_millis()).unwrap_or(u64::MAX);
         let asked = json!({ "host": self.host, "deadline_ms": deadline_ms });
         folder.tell(Method::POST, "/v1/drain", &asked).await?;
-        let until = Instant::now() + self.deadline;
+        let until = Instant::now() + self.deadline + ENDS;
         let mut told = None;
         loop {
             let hosts = hosts(&folder).await?;
@@ -137,7 +140,7 @@ impl Drain {
             }
             if Instant::now() >= until {
                 return Err(Fault::failed(anyhow!("{left} sessions are left on the host"))
-                    .next("a turn runs in them, or their files are there alone; `trunkline drain` goes on"));
+                    .next("their files are there alone, or no other host takes them: `trunkline cluster status` shows the hosts"));
             }
             sleep(LOOK).await;
         }

@@ -3,7 +3,8 @@
 use std::{collections::BTreeSet, io, sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep};
-use trunkline_protocol::SessionId;
+use trunkline_protocol::{Envelope, HostBody, HostMessage, SessionAttach, SessionId, Stop, StopReason};
+use trunkline_sessions::Sessions;
 
 use super::{Node, Shared, letters::Answer};
 use crate::{
@@ -17,6 +18,9 @@ use crate::{
 /// How often it is looked whether a session can move.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// How long turns that were stopped at the deadline have to end.
+const ENDS: Duration = Duration::from_secs(5);
+
 /// What became of a drain.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Drained {
@@ -24,12 +28,13 @@ pub struct Drained {
     pub moved: usize,
     /// Those that stay: no other host has their storage and their configuration.
     pub stay: Vec<String>,
-    /// Those in which something was still open at the deadline.
+    /// Those in which something was still open when turns had been stopped.
     pub busy: Vec<String>,
 }
 
 impl Shared {
-    /// Takes no further sessions, and moves those that there are as soon as no turn is open in them, until the deadline.
+    /// Takes no further sessions, and moves those that there are as soon as no turn is open in them. At the deadline turns
+    /// that are open are stopped.
     pub(super) async fn drain(self: Arc<Self>, deadline: Duration) -> Drained {
         self.is_draining.send_replace(true);
         let until = Instant::now() + deadline;
@@ -46,7 +51,12 @@ impl Shared {
                     Err(why) => tracing::debug!(session = %owned.id, "the session did not move: {why}"),
                 }
             }
-            if left.is_empty() || Instant::now() >= until {
+            if Instant::now() >= until {
+                for owned in left.iter().filter(|owned| owned.is_busy) {
+                    stop(sessions, &owned.id).await;
+                }
+            }
+            if left.is_empty() || Instant::now() >= until + ENDS {
                 // The others learn at once what is left.
                 self.is_draining.send_replace(true);
                 drained.stay = stay.into_iter().collect();
@@ -88,9 +98,21 @@ impl Shared {
     }
 }
 
+/// Stops the turns of a session, those that wait before the one that runs.
+async fn stop(sessions: &Sessions, id: &SessionId) {
+    let Ok((now, listener)) = sessions.attach(id, &SessionAttach::default()).await else { return };
+    for turn in now.queued.into_iter().flatten().chain(now.turn_id) {
+        let stop = Stop { reason: Some(StopReason::Shutdown) };
+        let message = Envelope::new(id.clone(), HostBody::Stop(stop));
+        let message = HostMessage { turn_id: Some(turn), ..message };
+        // Gone, it needs none.
+        let _ = listener.speaker().say(message).await;
+    }
+}
+
 impl Node {
     /// Empties this host: it takes no further sessions, and those it has move to others as soon as no turn is open in
-    /// them, until the deadline.
+    /// them. Turns that are open at the deadline are stopped, with the reason `shutdown`, and have 5 s to end.
     pub async fn drain(&self, deadline: Duration) -> Drained {
         self.shared.clone().drain(deadline).await
     }

@@ -216,7 +216,7 @@ impl Machine {
     }
 }
 
-/// An agent that says what it hears; a turn that is to wait does not end. Of a text that begins with `file ` it makes a file,
+/// An agent that says what it hears; a turn that is to wait ends when it is stopped. Of a text that begins with `file ` it makes a file,
 /// which it gives.
 async fn echo(told: DuplexStream, mut says: DuplexStream) {
     let mut lines = BufReader::new(told).lines();
@@ -244,6 +244,12 @@ async fn echo(told: DuplexStream, mut says: DuplexStream) {
                     json!({"type": "turn.complete", "session_id": id, "turn_id": turn}),
                 ];
                 file.into_iter().chain(further).collect()
+            }
+            "stop" => {
+                let (turn, reason) = (&message["turn_id"], &message["reason"]);
+                vec![
+                    json!({"type": "turn.complete", "session_id": id, "turn_id": turn, "status": "stopped", "stop_reason": reason}),
+                ]
             }
             _ => Vec::new(),
         };
