@@ -47,14 +47,31 @@ pub(crate) struct Daemon {
 
 impl Daemon {
     pub(crate) fn up() -> Self {
+        Self::with(&["--adapter", &adapter()])
+    }
+
+    /// One with further arguments, and its agent among them.
+    fn with(arguments: &[&str]) -> Self {
         let home = home();
-        let up = ["up", "--state", "state", "--http", "127.0.0.1:0", "--json", "--adapter", &adapter()];
+        let up = [&["up", "--state", "state", "--http", "127.0.0.1:0", "--json"], arguments].concat();
         let mut child = program(home.path(), &up).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let told: Value = serde_json::from_str(&line).unwrap();
         let http = told["http"].as_str().unwrap().strip_prefix("http://").unwrap().to_owned();
         Self { home, running: Running(child), http }
+    }
+
+    /// A host of a cluster, with an agent of the host's name: so one can say which host has a session.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn of_cluster(server: &str, host: &str) -> Self {
+        let program = std::env::current_exe().unwrap();
+        let external = serde_json::json!({ "command": program, "args": ["counterpart"] });
+        let agent = serde_json::json!({ "id": host, "profile": "external", "external": external });
+        let file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        std::fs::write(file.path(), serde_json::json!({ "agents": [agent] }).to_string()).unwrap();
+        let config = file.path().to_str().unwrap();
+        Self::with(&["--config", config, "--cluster", server, "--host-id", host])
     }
 
     /// A new token that sees all sessions.
@@ -180,31 +197,28 @@ impl Hub for Pipe {
 }
 
 /// The pipe of a daemon over a WebSocket.
-pub(crate) struct Socket {
-    socket: WebSocket<TcpStream>,
-    _daemon: Daemon,
-}
+pub(crate) struct Socket(WebSocket<TcpStream>);
 
 impl Socket {
-    pub(crate) fn of(daemon: Daemon) -> Self {
+    pub(crate) fn of(daemon: &Daemon) -> Self {
         let mut request = format!("ws://{}/v1/pipe", daemon.http).into_client_request().unwrap();
         let bearer = format!("Bearer {}", daemon.token());
         request.headers_mut().insert("Authorization", bearer.parse().unwrap());
         let stream = TcpStream::connect(&daemon.http).unwrap();
         stream.set_nodelay(true).unwrap();
         let (socket, _) = client::client(request, stream).unwrap();
-        Self { socket, _daemon: daemon }
+        Self(socket)
     }
 }
 
 impl Hub for Socket {
     fn say(&mut self, lines: &str) {
-        self.socket.send(Message::text(lines)).unwrap();
+        self.0.send(Message::text(lines)).unwrap();
     }
 
     fn hear(&mut self, lines: &mut String) {
         loop {
-            match self.socket.read().unwrap() {
+            match self.0.read().unwrap() {
                 Message::Text(text) => return lines.push_str(&text),
                 Message::Close(why) => panic!("the pipe was closed: {why:?}"),
                 _ => {}

@@ -1,6 +1,6 @@
 //! What the daemon costs its clients, with real processes: `cargo bench -p trunkline --bench gateway [ROW…]`.
 //!
-//! The rows are `pipe`, `crowd`, `idle` and `turn`. The adapter, and many clients at once, are this program again. All
+//! The rows are `pipe`, `crowd`, `idle` and `turn`, and with the feature `cluster` those of `cluster.rs`. The adapter, and many clients at once, are this program again. All
 //! share the machine's cores: quote ratios, not times.
 #![allow(
     clippy::print_stdout,
@@ -10,19 +10,21 @@
     reason = "a benchmark reports on stdout and may panic; its counts are small"
 )]
 
+#[cfg(feature = "cluster")]
+mod cluster;
 mod counterpart;
 mod crowd;
 mod daemon;
+mod flight;
 
 use std::{
-    fmt::Write,
     io::BufRead,
     process::Command,
     time::{Duration, Instant, SystemTime},
 };
 
 use crowd::{Crowd, PER_TOKEN};
-use daemon::{Daemon, Hub, Pipe, Socket};
+use daemon::{Daemon, Pipe, Socket};
 
 /// How often each is measured, in turns with what it is compared with; the median counts.
 const ROUNDS: usize = 5;
@@ -41,6 +43,9 @@ fn main() {
         _ => {}
     }
     let rows: [(&str, fn()); 4] = [("pipe", pipe), ("crowd", crowded), ("idle", idle), ("turn", turn)];
+    let rows = rows.to_vec();
+    #[cfg(feature = "cluster")]
+    let rows = [&*rows, &cluster::ROWS].concat();
     for (name, measure) in rows {
         if args.is_empty() || args.iter().any(|arg| name.contains(arg.as_str())) {
             measure();
@@ -70,48 +75,11 @@ fn times(times: &[Duration]) -> String {
     format!("p50 {:.2} ms, p99 {:.2} ms", times[times.len() / 2], times[times.len() * 99 / 100])
 }
 
-/// Turns a second: one in each of 64 sessions, the next when it has ended.
-fn turns_a_second(hub: &mut impl Hub) -> f64 {
-    let mut batch = String::new();
-    for id in 0..IN_FLIGHT {
-        writeln!(batch, r#"{{"type":"session.start","session_id":"s-{id}","protocol":1,"extensions":["turns","events","journal"]}}"#).unwrap();
-    }
-    let input = |batch: &mut String, session: &str, turn: usize| {
-        writeln!(
-            batch,
-            r#"{{"type":"user.input","session_id":"{session}","turn_id":"t-{turn}","content":"1"}}"#
-        )
-        .unwrap();
-    };
-    for id in 0..IN_FLIGHT {
-        input(&mut batch, &format!("s-{id}"), id);
-    }
-    let (mut sent, mut ended, mut heard) = (IN_FLIGHT, 0, String::new());
-    let mut begun = None;
-    while ended < TURNS + IN_FLIGHT {
-        hub.say(&batch);
-        batch.clear();
-        while batch.is_empty() {
-            heard.clear();
-            hub.hear(&mut heard);
-            for line in heard.lines().filter(|line| line.starts_with("{\"type\":\"turn.complete\"")) {
-                ended += 1;
-                input(&mut batch, counterpart::text(line, "session_id").unwrap(), sent);
-                sent += 1;
-            }
-        }
-        if ended >= IN_FLIGHT && begun.is_none() {
-            begun = Some(Instant::now());
-        }
-    }
-    TURNS as f64 / begun.unwrap().elapsed().as_secs_f64()
-}
-
 fn pipe() {
     let rounds: Vec<_> = (0..ROUNDS)
         .map(|_| {
-            let beside = turns_a_second(&mut Pipe::serve());
-            (turns_a_second(&mut Socket::of(Daemon::up())), beside)
+            let beside = flight::begun(&mut Pipe::serve(), "s", TURNS);
+            (flight::begun(&mut Socket::of(&Daemon::up()), "s", TURNS), beside)
         })
         .collect();
     let (ours, beside) = rounds[ROUNDS / 2];
