@@ -94,6 +94,7 @@ export async function* eventsOf(
     signal?.addEventListener("abort", stop);
     if (signal?.aborted) stop();
     let late: ReturnType<typeof setTimeout> | undefined;
+    let isOpen = false; // then it has just been lost
     const within = (time: number) => {
       clearTimeout(late);
       late = setTimeout(() => cut.abort(new Error("the daemon says nothing")), time);
@@ -107,14 +108,16 @@ export async function* eventsOf(
         const said = `the daemon answers ${answer.status}: ${await answer.text()}`;
         throw answer.status < 500 && answer.status !== 429 ? final(said) : new Error(said);
       }
-      const heard = () => ((since = Date.now()), within(SILENT));
-      for await (const entry of entriesOf(answer.body!, heard)) {
+      isOpen = true;
+      for await (const entry of entriesOf(answer.body!, () => within(SILENT))) {
         wait = 50;
         if (entry.seq === undefined || entry.seq <= after) continue;
         after = entry.seq;
         yield entry;
       }
+      since = Date.now();
     } catch (error) {
+      if (isOpen) since = Date.now();
       if (signal?.aborted || (error as { isFinal?: true }).isFinal || Date.now() - since > retryFor) throw error;
     } finally {
       clearTimeout(late);

@@ -132,6 +132,22 @@ test("of several addresses the next one has the events", async () => {
   await assert.rejects(eventsOf([], "s", { token: "t" }).next(), /no address/);
 });
 
+test("a stream that was open for long is lost when it breaks, and not before", async () => {
+  let asked = 0;
+  const server = createServer((_, answer) => {
+    asked++;
+    answer.write(": a comment\n\n");
+    if (asked === 1) return setTimeout(() => answer.destroy(), 400);
+    answer.end('data: {"type":"session.closed","seq":1}\n\n');
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const entries = eventsOf(`http://127.0.0.1:${server.address().port}`, "s", { token: "t", retryFor: 200 });
+  assert.equal((await entries.next()).value.seq, 1);
+  assert.equal(asked, 2);
+  await entries.return();
+  server.close();
+});
+
 test("of several addresses the one that answers has the WebSocket", { skip: skip || (typeof WebSocket === "undefined" && "no WebSocket") }, async () => {
   const daemon = await Daemon.start();
   const token = await daemon.token();
