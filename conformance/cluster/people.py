@@ -164,7 +164,9 @@ class Events(Hearer):
 
     async def listen(self, at, session):
         path, last = f"/v1/sessions/{session}/events", {"Last-Event-ID": self.last(session)}
-        async with wire.http(at, self.token, "GET", path, headers=last) as answer:
+        async with contextlib.AsyncExitStack() as stack:
+            async with asyncio.timeout(20):
+                answer = await stack.enter_async_context(wire.http(at, self.token, "GET", path, headers=last))
             if answer.status >= 400:
                 raise wire.Refused(answer.status, await answer.body())
             lines = aiter(answer.lines())
@@ -253,6 +255,8 @@ class TypeScript(Seen):
                 case "finished":
                     self.quiet.set()
         self.wrong(f"its process has ended with {await self.process.wait()}")
+        self.opened.set()
+        self.quiet.set()
 
     async def finish(self):
         self.process.stdin.write(b"finish\n")
