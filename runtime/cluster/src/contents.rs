@@ -187,7 +187,10 @@ mod tests {
     use trunkline_process::BootInstant;
 
     use super::*;
-    use crate::store::{Change, Kept, Store};
+    use crate::{
+        marks::{Extent, Marks},
+        store::{Change, Kept, Store},
+    };
 
     /// A store whose place for files is gone.
     #[derive(Debug)]
@@ -220,6 +223,10 @@ mod tests {
             Box::pin(pending())
         }
 
+        fn extent(&self, _: Space) -> BoxFuture<'static, Result<Option<Extent>, String>> {
+            Box::pin(pending())
+        }
+
         fn most(&self) -> usize {
             1024
         }
@@ -229,7 +236,7 @@ mod tests {
     async fn a_store_without_a_place_for_files_is_not_waited_for_without_end() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let (_lease, held) = watch::channel(Some(BootInstant::now() + Duration::from_secs(3600)));
-        let keeper = Keeper::new(Arc::new(Without), "w".to_owned(), held);
+        let keeper = Keeper::new(Arc::new(Without), "w".to_owned(), held, Marks::default());
         let session = SessionId::new("s").unwrap();
         assert_eq!(keep(&keeper, &session, file.path(), "1").await, Err(NotRecorded::Fenced));
         keeper.begin(&session, 1, 0);

@@ -24,6 +24,7 @@ use trunkline_sessions::{Batch, NotRecorded, Record};
 
 use crate::{
     contents, lock,
+    marks::Marks,
     ownership::{self, Me},
     placement::jitter,
     row::{Row, SessionRow},
@@ -72,6 +73,10 @@ pub fn verdict(mine: &Mine, last: Option<(u64, &wire::Head)>) -> Verdict {
         // Nothing is there: where there should be something the journal was lost, and its numbers begin anew.
         return if mine.last == 0 { Verdict::Again(0) } else { Verdict::Fenced };
     };
+    if number < mine.last {
+        // An older copy of the journal.
+        return Verdict::Fenced;
+    }
     let is_own = head.writer == mine.writer && head.epoch == mine.epoch;
     if is_own && (head.batch, head.part) == (mine.batch, mine.part) {
         return Verdict::Kept(number);
@@ -113,6 +118,7 @@ pub struct Keeper {
     lease: watch::Receiver<Option<BootInstant>>,
     /// Whether nothing can be kept now.
     is_silent: AtomicBool,
+    pub(crate) marks: Marks,
 }
 
 impl Keeper {
@@ -122,6 +128,7 @@ impl Keeper {
         store: Arc<dyn Store>,
         writer: String,
         lease: watch::Receiver<Option<BootInstant>>,
+        marks: Marks,
     ) -> Arc<Self> {
         Arc::new(Self {
             store,
@@ -130,6 +137,7 @@ impl Keeper {
             places: Mutex::default(),
             lease,
             is_silent: AtomicBool::default(),
+            marks,
         })
     }
 
@@ -165,6 +173,12 @@ impl Keeper {
         self.lease.borrow().is_some_and(|until| BootInstant::now() < until)
     }
 
+    /// Why this host may not act; `None`: it may.
+    pub(crate) fn idle(&self) -> Option<String> {
+        let lost = || self.marks.lost().unwrap_or_else(|| "this host has lost its lease".to_owned());
+        (!self.may_act()).then(lost)
+    }
+
     /// Waits until it is tried again, longer each time.
     pub(crate) async fn pause(&self, session: &SessionId, wait: &mut Duration, why: &str) {
         tracing::debug!(%session, "the cluster's store keeps nothing: {why}");
@@ -187,9 +201,14 @@ impl Keeper {
             if !is_own || !self.may_act() {
                 return Err(NotRecorded::Fenced);
             }
+            let before = self.marks.last(Space::Journal);
             let put = self.store.put(Space::Journal, key, mine.last, message.clone()).await;
             let number = match put {
-                Ok(number) => Verdict::Kept(number),
+                Ok(number) => match self.marks.gave(Space::Journal, before, number) {
+                    Ok(()) => Verdict::Kept(number),
+                    // It was shown to no one, and will not be.
+                    Err(_) => Verdict::Fenced,
+                },
                 Err(NotKept::Refused(why)) => return Err(NotRecorded::Refused(why)),
                 Err(why @ NotKept::Full(_)) => {
                     self.is_silent.store(true, Ordering::Relaxed);
@@ -321,11 +340,9 @@ impl Record for Recorded {
     }
 
     fn trouble(&self) -> Option<String> {
-        if !self.keeper.may_act() {
-            return Some("this host has lost its lease".to_owned());
-        }
-        let is_silent = self.keeper.is_silent.load(Ordering::Relaxed);
-        is_silent.then(|| "the cluster's store does not answer, or is full".to_owned())
+        let is_silent = || self.keeper.is_silent.load(Ordering::Relaxed);
+        let silent = || is_silent().then(|| "the cluster's store does not answer, or is full".to_owned());
+        self.keeper.idle().or_else(silent)
     }
 
     fn keep_file(
@@ -353,6 +370,37 @@ impl Record for Recorded {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::Memory;
+
+    #[tokio::test]
+    async fn a_batch_that_gets_a_number_of_before_counts_as_not_kept() {
+        let memory = Memory::default();
+        let store = Arc::new(memory.of("a"));
+        let (_lease, held) = watch::channel(Some(BootInstant::now() + Duration::from_secs(3600)));
+        let marks = Marks::default();
+        let extent = store.extent(Space::Journal).await.unwrap();
+        marks.compare(Space::Journal, extent.as_ref()).unwrap();
+        let keeper = Keeper::new(store, "w".to_owned(), held, marks);
+        let batch = |session: &str| Batch {
+            session: SessionId::new(session).unwrap(),
+            epoch: 1,
+            first: 1,
+            count: 1,
+            lines: Bytes::from_static(b"l"),
+            facts: None,
+            is_settled: true,
+            marks: Vec::new(),
+        };
+        for session in ["s", "t"] {
+            keeper.begin(&SessionId::new(session).unwrap(), 1, 0);
+        }
+        let copy = memory.copy(Space::Journal);
+        assert_eq!(keeper.keep_all(batch("s")).await, Ok(()));
+        memory.restore(copy);
+        // Nothing is missing of this session, and it goes where the other's entry was.
+        assert_eq!(keeper.keep_all(batch("t")).await, Err(NotRecorded::Fenced));
+        assert!(keeper.marks.lost().is_some());
+    }
 
     #[test]
     fn what_was_kept_last_tells_what_became_of_a_message() {
@@ -391,6 +439,9 @@ mod tests {
             // Two of one run, which cannot be; and a journal that was lost.
             (mine(7, true), Some((9, head("me", 5, 3, 1))), Verdict::Fenced),
             (mine(7, true), None, Verdict::Fenced),
+            // It was restored from before the last batch: what is between is missing.
+            (mine(7, true), Some((5, head("me", 5, 0, 1))), Verdict::Fenced),
+            (mine(7, false), Some((5, head("a", 4, 8, 1))), Verdict::Fenced),
         ] {
             let last = last.as_ref().map(|(number, head)| (*number, head));
             assert_eq!(verdict(&mine, last), expected, "{mine:?} {last:?}");

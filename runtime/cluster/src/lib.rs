@@ -17,6 +17,7 @@ mod contents;
 pub mod fabric;
 pub mod keeper;
 pub mod lease;
+pub mod marks;
 pub mod memory;
 pub mod nats;
 pub mod node;

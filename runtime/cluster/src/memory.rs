@@ -17,6 +17,7 @@ use tokio::{
 use crate::{
     fabric::{Address, Fabric, Letter, Reply, WAITING},
     lock,
+    marks::Extent,
     store::{Change, Kept, NotKept, Space, Store},
 };
 
@@ -46,6 +47,8 @@ impl fmt::Debug for Shared {
 
 #[derive(Debug, Default)]
 struct Keys {
+    /// How often the space was lost before.
+    lost: u64,
     number: u64,
     keys: BTreeMap<String, Vec<Kept>>,
     watchers: Vec<mpsc::Sender<Change>>,
@@ -75,7 +78,25 @@ impl Memory {
 
     /// Loses a whole space, as a server does whose disk is gone.
     pub fn lose(&self, space: Space) {
-        lock(&self.0.spaces).remove(&space);
+        if let Some(keys) = lock(&self.0.spaces).get_mut(&space) {
+            *keys = Keys { lost: keys.lost + 1, ..Keys::default() };
+        }
+    }
+
+    /// A copy of a space as it is now; see [`Memory::restore`].
+    #[must_use]
+    pub fn copy(&self, space: Space) -> Copy {
+        let spaces = lock(&self.0.spaces);
+        let (number, keys) =
+            spaces.get(&space).map(|keys| (keys.number, keys.keys.clone())).unwrap_or_default();
+        Copy { space, number, keys }
+    }
+
+    /// Puts an older copy in the place of what a space has, as an operator does after a loss.
+    pub fn restore(&self, copy: Copy) {
+        let mut spaces = lock(&self.0.spaces);
+        let keys = spaces.entry(copy.space).or_default();
+        (keys.number, keys.keys) = (copy.number, copy.keys);
     }
 
     /// All that is kept under a key.
@@ -101,6 +122,14 @@ impl Memory {
         keys_of.watchers.retain(|changes| changes.try_send(change.clone()).is_ok());
         Ok(keys_of.number)
     }
+}
+
+/// What a space had at a time.
+#[derive(Debug)]
+pub struct Copy {
+    space: Space,
+    number: u64,
+    keys: BTreeMap<String, Vec<Kept>>,
 }
 
 /// What one host has of a [`Memory`].
@@ -210,6 +239,16 @@ impl Store for Access {
                 }
             });
             Ok(watching)
+        })
+    }
+
+    fn extent(&self, space: Space) -> BoxFuture<'static, Result<Option<Extent>, String>> {
+        let this = self.clone();
+        Box::pin(async move {
+            this.pass().await;
+            let spaces = lock(&this.memory.0.spaces);
+            let extent = |keys: &Keys| Extent { made: keys.lost.to_string(), last: keys.number };
+            Ok(Some(spaces.get(&space).map_or_else(|| extent(&Keys::default()), extent)))
         })
     }
 

@@ -19,7 +19,11 @@ use std::{
 
 use async_nats::{Client, ConnectOptions, Event, jetstream};
 
-use crate::placement::jitter;
+use crate::{
+    marks::{self, Marks},
+    placement::jitter,
+    store::Store,
+};
 
 /// The oldest server whose promises were tested.
 const FLOOR: (i64, i64, i64) = (2, 11, 2);
@@ -46,6 +50,8 @@ pub struct Options {
     pub prefix: String,
     /// This host's name.
     pub host: String,
+    /// What this host has seen of the servers' store, if it was there before.
+    pub marks: Marks,
     /// On how many servers each message is kept, where the streams are made. `None`: three where there are three, else
     /// one.
     pub replicas: Option<usize>,
@@ -85,6 +91,9 @@ pub enum ConnectError {
         /// Why.
         why: String,
     },
+    /// It has less than this host has seen there.
+    #[error("{0}")]
+    Lost(String),
     /// A bucket or a stream could not be made.
     #[error("failed to make {name}: {why}")]
     Make {
@@ -138,6 +147,11 @@ impl Nats {
             return Err(ConnectError::NoJetStream { servers });
         }
         let this = Self { client, context, prefix: options.prefix.clone() };
+        // Before anything is made where something is missing.
+        for space in marks::SPACES {
+            let extent = this.extent(space).await.map_err(failed)?;
+            options.marks.compare(space, extent.as_ref()).map_err(ConnectError::Lost)?;
+        }
         this.make(options.replicas).await?;
         Ok(this)
     }

@@ -31,6 +31,7 @@ use crate::{
     keeper::{Keeper, Recorded},
     lease::{Terms, Watch},
     lock,
+    marks::{self, Marks},
     ownership::Me,
     row::HostRow,
     store::{Store, is_name},
@@ -53,6 +54,8 @@ pub struct Options {
     pub digest: String,
     /// The program's version.
     pub version: String,
+    /// What it has seen of the store.
+    pub marks: Marks,
 }
 
 /// Why a host does not join.
@@ -65,6 +68,9 @@ pub enum JoinError {
     /// Another daemon has this name.
     #[error("another daemon has joined as `{0}`, and renews its lease")]
     Taken(String),
+    /// The cluster's store is behind what this host has seen of it.
+    #[error("{0}")]
+    Lost(String),
     /// The cluster's server does not answer.
     #[error("the cluster's server does not answer: {0}")]
     Silent(String),
@@ -143,6 +149,10 @@ impl Node {
         on_lease: OnLease,
     ) -> Result<Self, JoinError> {
         check(&options).map_err(JoinError::Options)?;
+        for space in marks::SPACES {
+            let extent = store.extent(space).await.map_err(JoinError::Silent)?;
+            options.marks.compare(space, extent.as_ref()).map_err(JoinError::Lost)?;
+        }
         let terms = Terms { ttl: options.ttl };
         let incarnation = uuid::Uuid::new_v4().simple().to_string();
         let at = Address { host: options.host.clone(), incarnation: incarnation.clone() };
@@ -155,7 +165,7 @@ impl Node {
         let silent = |error: io::Error| JoinError::Silent(error.to_string());
         let inbox = fabric.listen(&at).await.map_err(silent)?;
         let (lease, held) = watch::channel(None);
-        let keeper = Keeper::new(store.clone(), at.incarnation.clone(), held);
+        let keeper = Keeper::new(store.clone(), at.incarnation.clone(), held, options.marks.clone());
         let shared = Arc::new(Shared {
             me,
             at,

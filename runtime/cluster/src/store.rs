@@ -5,10 +5,14 @@ use std::fmt;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
+use crate::marks::Extent;
+
 /// What is kept under one key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Space {
     /// A host's row, by its name. The latest counts.
     Hosts,
@@ -20,6 +24,18 @@ pub enum Space {
     Journal,
     /// The contents of a session's files in pieces, by the hash of its id, `.`, and the content's SHA-256. All of it counts.
     Files,
+}
+
+impl fmt::Display for Space {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Hosts => "hosts",
+            Self::Sessions => "sessions",
+            Self::Tokens => "tokens",
+            Self::Journal => "journal",
+            Self::Files => "files",
+        })
+    }
 }
 
 impl Space {
@@ -92,6 +108,9 @@ pub trait Store: fmt::Debug + Send + Sync {
 
     /// What there is in a space, and from then on what changes. Ends when it cannot go on: then it is watched anew.
     fn watch(&self, space: Space) -> BoxFuture<'static, Result<mpsc::Receiver<Change>, String>>;
+
+    /// How far a space has come; `None`: there is none.
+    fn extent(&self, space: Space) -> BoxFuture<'static, Result<Option<Extent>, String>>;
 
     /// The most that is kept at once, in bytes.
     fn most(&self) -> usize;

@@ -140,6 +140,12 @@ impl Reader {
         self.epoch
     }
 
+    /// The number of the last entry that was whole; 0 before the first.
+    #[must_use]
+    pub fn last(&self) -> u64 {
+        self.next.map_or(0, |next| next - 1)
+    }
+
     /// Takes the next message, and gives the batch that it makes whole.
     ///
     /// A batch of which a part is missing was not stored: its writer has ended, or has been fenced.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use trunkline_cluster::{
     fabric::{Address, Fabric},
+    marks::Marks,
     nats::{ConnectError, Nats, Options},
     store::{NotKept, Space, Store, key_of},
 };
@@ -22,6 +23,7 @@ fn options(server: &Server, host: &str) -> Options {
         creds: None,
         prefix: "trunkline".to_owned(),
         host: host.to_owned(),
+        marks: Marks::default(),
         replicas: None,
     }
 }

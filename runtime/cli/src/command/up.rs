@@ -129,7 +129,9 @@ impl Up {
         host.hide(&folder.0);
         self.listen.key().into_iter().for_each(|key| host.hide(key));
         let joined = match wanted.zip(deadline) {
-            Some((wanted, deadline)) => Some(Joined::join(wanted, &host, &reload, deadline).await?),
+            Some((wanted, deadline)) => {
+                Some(Joined::join(wanted, &host, &reload, deadline, &folder.0).await?)
+            }
             None => None,
         };
         // The journal's lock is the daemon's: a second one ends here, and says who has it.

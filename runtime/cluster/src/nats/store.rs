@@ -7,7 +7,7 @@ use async_nats::{
     jetstream::{
         self, ErrorCode,
         consumer::{DeliverPolicy, push::OrderedConfig},
-        context::PublishErrorKind,
+        context::{GetStreamErrorKind, PublishErrorKind},
         kv,
         stream::{self, LastRawMessageErrorKind},
     },
@@ -18,7 +18,10 @@ use serde_json::json;
 use tokio::{sync::mpsc, time::timeout};
 
 use super::{ANSWER, AROUND, ConnectError, Nats};
-use crate::store::{Change, Kept, NotKept, Space, Store};
+use crate::{
+    marks::Extent,
+    store::{Change, Kept, NotKept, Space, Store},
+};
 
 /// How much of a session's journal is read at once: messages, and bytes.
 const SLICE: usize = 256;
@@ -318,6 +321,26 @@ impl Store for Nats {
                 }
             });
             Ok(watched)
+        })
+    }
+
+    fn extent(&self, space: Space) -> BoxFuture<'static, Result<Option<Extent>, String>> {
+        let (context, name) = (self.context.clone(), self.stream(space));
+        Box::pin(async move {
+            match context.get_stream(name).await {
+                Ok(stream) => {
+                    let info = stream.cached_info();
+                    Ok(Some(Extent { made: info.created.to_string(), last: info.state.last_sequence }))
+                }
+                Err(error) => match error.kind() {
+                    GetStreamErrorKind::JetStream(error)
+                        if error.error_code() == ErrorCode::STREAM_NOT_FOUND =>
+                    {
+                        Ok(None)
+                    }
+                    _ => Err(error.to_string()),
+                },
+            }
         })
     }
 

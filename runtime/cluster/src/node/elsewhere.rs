@@ -21,6 +21,9 @@ impl Shared {
             return Place::Here;
         }
         let unavailable = |host: &str, why: String| Place::Unavailable { host: host.to_owned(), why };
+        if let Some(why) = self.keeper.marks.lost() {
+            return unavailable(&self.at.host, why);
+        }
         let row = match self.read(id).await {
             Ok(Some(read)) => read.row,
             Ok(None) => return Place::Unknown,

@@ -11,7 +11,9 @@ use trunkline_process::BootInstant;
 
 use super::{JoinError, OnLease, Seen, Shared};
 use crate::{
+    blocking,
     lease::{Held, Terms},
+    marks,
     placement::jitter,
     row::{HostRow, Row},
     store::{NotKept, Space},
@@ -107,6 +109,11 @@ impl Shared {
                 () = sleep(self.terms.every()) => {}
                 // The others learn of it at once.
                 Ok(()) = draining.changed() => {}
+                () = self.keeper.marks.until_lost() => {
+                    self.lease.send_replace(None);
+                    on_lease(None);
+                    return;
+                }
             }
             beat += 1;
             loop {
@@ -118,6 +125,7 @@ impl Shared {
                         held.renewed(sent);
                         self.lease.send_replace(held.until());
                         on_lease(held.until());
+                        self.look_at_store().await;
                         break;
                     }
                     Ok(Err(why @ (NotKept::Refused(_) | NotKept::Full(_)))) => {
@@ -139,6 +147,26 @@ impl Shared {
                 }
                 sleep(AGAIN + jitter(&self.at.host, beat, AGAIN)).await;
             }
+        }
+    }
+
+    /// Looks whether the store is behind what this host has seen of it, and notes how far it has come.
+    async fn look_at_store(&self) {
+        let marks = &self.keeper.marks;
+        for space in marks::SPACES {
+            match timeout(self.terms.every(), self.store.extent(space)).await {
+                // What is lost ends the lease.
+                Ok(Ok(extent)) => drop(marks.compare(space, extent.as_ref())),
+                Ok(Err(why)) => tracing::debug!(%space, "how far the store has come is not known: {why}"),
+                Err(_) => tracing::debug!(%space, "how far the store has come is not known"),
+            }
+        }
+        let saved = {
+            let marks = marks.clone();
+            blocking(move || marks.save()).await
+        };
+        if let Err(why) = saved {
+            tracing::warn!("how far the cluster's store has come was not written: {why}");
         }
     }
 

@@ -57,8 +57,8 @@ impl Shared {
     /// Takes a new id. `false` where it is taken.
     pub(super) async fn take_new(&self, id: &SessionId, agent: Option<&str>) -> Result<bool, String> {
         let Some(sessions) = self.sessions() else { return Err("this host is not up yet".to_owned()) };
-        if !self.may_act() {
-            return Err("this host has lost its lease".to_owned());
+        if let Some(why) = self.keeper.idle() {
+            return Err(why);
         }
         let key = key_of(id.as_str());
         let row = ownership::opened(&self.me, id.as_str(), agent, self.me.storage.first().cloned());
@@ -111,8 +111,8 @@ impl Shared {
         let key = key_of(id.as_str());
         let failed = NotTaken::Failed;
         for _ in 0..TRIES {
-            if !self.may_act() {
-                return Err(failed("this host has lost its lease".to_owned()));
+            if let Some(why) = self.keeper.idle() {
+                return Err(failed(why));
             }
             let Some(read) = self.read(id).await.map_err(failed)? else { return Err(NotTaken::Unknown) };
             let last = self.store.last(Space::Journal, &key).await.map_err(failed)?;
@@ -161,7 +161,7 @@ impl Shared {
         let mut last = 0;
         loop {
             let slice = self.store.read(Space::Journal, key, last).await?;
-            let Some(end) = slice.last().map(|kept| kept.number) else { return Ok(last) };
+            let Some(end) = slice.last().map(|kept| kept.number) else { break };
             let mut batches = Vec::new();
             for kept in slice {
                 match reader.take(&kept.bytes) {
@@ -176,6 +176,14 @@ impl Shared {
             batches.retain(|batch| batch.last() >= copied);
             sessions.copy(id, batches).await.map_err(|error| error.to_string())?;
             last = end;
+        }
+        // What comes to this machine was kept by the store before.
+        match (sessions.copied_to(id), reader.last()) {
+            (copied, kept) if copied > kept => Err(format!(
+                "this host has entries of the session up to {copied}, and the cluster's store up to {kept}: the store \
+                 has lost what is between, or is an older copy"
+            )),
+            _ => Ok(last),
         }
     }
 

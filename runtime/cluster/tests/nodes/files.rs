@@ -5,6 +5,7 @@ use std::{fs, sync::Arc};
 use async_nats::jetstream;
 use bytes::Bytes;
 use trunkline_cluster::{
+    marks::Marks,
     memory::Memory,
     nats::{Nats, Options},
     store::{Space, Store, key_of},
@@ -13,7 +14,7 @@ use trunkline_protocol::SessionId;
 
 use crate::{
     id,
-    machine::{Machine, until},
+    machine::{Known, Machine, until},
     server::Server,
 };
 
@@ -89,6 +90,7 @@ pub(crate) async fn connect(server: &Server, host: &str) -> Arc<Nats> {
         creds: None,
         prefix: "trunkline".to_owned(),
         host: host.to_owned(),
+        marks: Marks::default(),
         replicas: None,
     };
     Arc::new(Nats::connect(&options).await.unwrap())
@@ -105,12 +107,12 @@ async fn stream(server: &Server, name: &str) -> (jetstream::Context, jetstream::
 async fn files_are_kept_on_a_real_server_as_well() {
     let Some(server) = Server::start() else { return };
     let store = connect(&server, "a").await;
-    let a = Machine::over(store.clone(), store, "a", &[]).await.unwrap();
+    let a = Machine::over(store.clone(), store, "a", &[], Known::default()).await.unwrap();
     // Several pieces, and several slices.
     let (id, sizes) = (id("s"), [0, 1, 300_000, 20_000_000]);
     given(&a, &id, &sizes).await;
     let store = connect(&server, "b").await;
-    let b = Machine::over(store.clone(), store.clone(), "b", &[]).await.unwrap();
+    let b = Machine::over(store.clone(), store.clone(), "b", &[], Known::default()).await.unwrap();
     // Its folder goes with it.
     a.end().await;
     b.has(&id).await;
@@ -138,7 +140,7 @@ async fn files_are_kept_on_a_real_server_as_well() {
 async fn a_turn_waits_while_a_real_server_has_no_room_for_its_session() {
     let Some(server) = Server::start() else { return };
     let store = connect(&server, "a").await;
-    let a = Machine::over(store.clone(), store, "a", &[]).await.unwrap();
+    let a = Machine::over(store.clone(), store, "a", &[], Known::default()).await.unwrap();
     let id = id("s");
     a.open_here(&id).await;
     a.turn(&id, "m-1", "one").await;

@@ -15,6 +15,7 @@ use tokio::{
 };
 use trunkline_cluster::{
     fabric::Fabric,
+    marks::Marks,
     memory::Memory,
     node::{JoinError, Node, Options},
     store::Store,
@@ -39,11 +40,25 @@ pub(crate) async fn until(mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// What a machine keeps when its host ends.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) folder: TempDir,
+    pub(crate) marks: Marks,
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), marks: Marks::default() }
+    }
+}
+
 /// A host of a cluster.
 #[derive(Debug)]
 pub(crate) struct Machine {
     pub(crate) node: Node,
     pub(crate) sessions: Sessions,
+    pub(crate) marks: Marks,
     folder: TempDir,
 }
 
@@ -58,7 +73,13 @@ impl Machine {
 
     pub(crate) async fn join(memory: &Memory, name: &str, storage: &[&str]) -> Result<Self, JoinError> {
         let access = Arc::new(memory.of(name));
-        Self::over(access.clone(), access, name, storage).await
+        Self::over(access.clone(), access, name, storage, Known::default()).await
+    }
+
+    /// The next run of a host, with what the last one had.
+    pub(crate) async fn again(memory: &Memory, name: &str, known: Known) -> Result<Self, JoinError> {
+        let access = Arc::new(memory.of(name));
+        Self::over(access.clone(), access, name, &[], known).await
     }
 
     pub(crate) async fn over(
@@ -66,7 +87,9 @@ impl Machine {
         fabric: Arc<dyn Fabric>,
         name: &str,
         storage: &[&str],
+        known: Known,
     ) -> Result<Self, JoinError> {
+        let Known { folder, marks } = known;
         let options = Options {
             host: name.to_owned(),
             labels: BTreeMap::new(),
@@ -75,9 +98,9 @@ impl Machine {
             agents: vec!["echo".to_owned()],
             digest: "d".to_owned(),
             version: "1".to_owned(),
+            marks: marks.clone(),
         };
         let node = Node::join(store, fabric, options, Box::new(|_| {})).await?;
-        let folder = tempfile::tempdir().unwrap();
         let connect = || {
             let (says, read) = tokio::io::duplex(64 * 1024);
             let (written, told) = tokio::io::duplex(64 * 1024);
@@ -91,7 +114,7 @@ impl Machine {
         let (sessions, _) =
             Sessions::open_recorded(host, &journal, JournalOptions::default(), record).unwrap();
         node.serve(sessions.clone(), Box::new(|_, _| Box::pin(async {}))).await.unwrap();
-        Ok(Self { node, sessions, folder })
+        Ok(Self { node, sessions, marks, folder })
     }
 
     /// Opens a session here, while no other host would take it.
@@ -116,13 +139,20 @@ impl Machine {
         }
     }
 
-    /// Says something, and hears until an entry of the turn has this type.
-    async fn hear(&self, id: &SessionId, message: &str, text: &str, kind: &str) -> String {
-        let mut listener = self.join_session(id).await;
+    /// Says something, and gives who hears what comes of it.
+    pub(crate) async fn say(&self, id: &SessionId, message: &str, text: &str) -> Listener {
+        let listener = self.join_session(id).await;
         let turn = format!("t-{message}");
         let input = json!({"type": "user.input", "session_id": id.as_str(), "turn_id": turn, "message_id": message, "content": text});
         let said = listener.speaker().say(HostMessage::parse(&input.to_string()).unwrap()).await;
         assert!(said);
+        listener
+    }
+
+    /// Says something, and hears until an entry of the turn has this type.
+    async fn hear(&self, id: &SessionId, message: &str, text: &str, kind: &str) -> String {
+        let mut listener = self.say(id, message, text).await;
+        let turn = format!("t-{message}");
         let (mut lines, mut heard) = (Vec::new(), String::new());
         let heard = timeout(SOON, async {
             loop {
@@ -208,11 +238,12 @@ impl Machine {
         names.map(|file| file.file_name().into_string().unwrap()).collect()
     }
 
-    /// Ends in order.
-    pub(crate) async fn end(self) {
+    /// Ends in order, and gives what the next run has.
+    pub(crate) async fn end(self) -> Known {
         self.sessions.finish().await;
         self.node.leave().await;
         self.sessions.close().await;
+        Known { folder: self.folder, marks: self.marks }
     }
 }
 

@@ -8,7 +8,7 @@ use trunkline_gateway::{NewToken, Scope, TokenFile};
 
 use crate::{
     files::connect,
-    machine::{Machine, until},
+    machine::{Known, Machine, until},
     server::Server,
 };
 
@@ -89,7 +89,7 @@ async fn tokens_are_shared_by_a_real_server_as_well() {
     let Some(server) = Server::start() else { return };
     let start = async |host: &str| {
         let nats = connect(&server, host).await;
-        let machine = Machine::over(nats.clone(), nats, host, &[]).await.unwrap();
+        let machine = Machine::over(nats.clone(), nats, host, &[], Known::default()).await.unwrap();
         machine.node.share_tokens(machine.tokens()).await.unwrap();
         machine
     };

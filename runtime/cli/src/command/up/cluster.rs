@@ -102,7 +102,8 @@ mod joined {
 
     use anyhow::anyhow;
     use trunkline_cluster::{
-        nats::{Nats, Options as NatsOptions},
+        marks::Marks,
+        nats::{ConnectError, Nats, Options as NatsOptions},
         node::{Node, Options},
     };
     use trunkline_gateway::{Elsewhere, Gateway, TokenFile};
@@ -132,17 +133,26 @@ mod joined {
             host: &Host,
             reload: &Reload,
             deadline: Deadline,
+            state: &Path,
         ) -> Result<Self, Fault> {
             let Wanted { servers, host: name, labels, storage, creds, ttl } = wanted;
+            let file = state.join("cluster.json");
+            let marks = Marks::of(&file).map_err(|error| {
+                Fault::usage(anyhow!("failed to read {}: {error}", file.display()))
+                    .next("start with an empty state folder: the cluster has the sessions")
+            })?;
             let options = NatsOptions {
                 servers,
                 creds,
                 prefix: "trunkline".to_owned(),
                 host: name.clone(),
+                marks: marks.clone(),
                 replicas: None,
             };
-            let nats = Nats::connect(&options).await.map_err(|error| {
-                Fault::usage(error).next("start a server with `nats-server --jetstream`, or name another one")
+            let nats = Nats::connect(&options).await.map_err(|error| match error {
+                ConnectError::Lost(why) => Fault::usage(anyhow!(why)),
+                error => Fault::usage(error)
+                    .next("start a server with `nats-server --jetstream`, or name another one"),
             })?;
             let nats = Arc::new(nats);
             let options = Options {
@@ -153,6 +163,7 @@ mod joined {
                 agents: host.agents().into_iter().map(|agent| agent.config.id).collect(),
                 digest: reload.digest(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
+                marks,
             };
             let host = host.clone();
             let on_lease = Box::new(move |until: Option<BootInstant>| {
@@ -246,6 +257,7 @@ mod absent {
             _: &Host,
             _: &Reload,
             _: Deadline,
+            _: &Path,
         ) -> Result<Self, Fault> {
             let Wanted { servers, .. } = wanted;
             Err(Fault::usage(anyhow!("this program was built without clusters, and cannot join {servers}"))

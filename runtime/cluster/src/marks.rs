@@ -1,0 +1,207 @@
+//! How far the cluster's store had come, as this host has seen it: a store that is behind that has lost something.
+//!
+//! A store that was lost, or restored from an older copy, gives numbers again that it gave before, and an entry that someone
+//! was shown would have the number of another one. So a host that sees this serves nothing more, and says why.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+};
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use crate::{lock, store::Space};
+
+/// The spaces that must not come to be behind. Leases begin anew by themselves, tokens are compared with each host's file,
+/// and contents have their digests.
+pub const SPACES: [Space; 2] = [Space::Sessions, Space::Journal];
+
+/// How far a space has come.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extent {
+    /// When it was made: one that was made at another time is another one.
+    pub made: String,
+    /// The number that was given last.
+    pub last: u64,
+}
+
+/// How far each space had come. Clones are the same.
+#[derive(Debug, Clone)]
+pub struct Marks(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    path: Option<PathBuf>,
+    seen: Mutex<BTreeMap<Space, Extent>>,
+    lost: watch::Sender<Option<String>>,
+}
+
+impl Default for Marks {
+    fn default() -> Self {
+        Self::new(None, BTreeMap::new())
+    }
+}
+
+impl Marks {
+    fn new(path: Option<PathBuf>, seen: BTreeMap<Space, Extent>) -> Self {
+        Self(Arc::new(Shared { path, seen: Mutex::new(seen), lost: watch::Sender::default() }))
+    }
+
+    /// Those that an earlier run kept in this file, if it did.
+    ///
+    /// # Errors
+    /// When the file cannot be read: what it says must not be passed over.
+    pub fn of(path: &Path) -> io::Result<Self> {
+        let seen = match std::fs::read(path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(io::Error::other)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(error) => return Err(error),
+        };
+        Ok(Self::new(Some(path.to_owned()), seen))
+    }
+
+    /// The number that this host has seen last in a space.
+    pub(crate) fn last(&self, space: Space) -> u64 {
+        lock(&self.0.seen).get(&space).map_or(0, |seen| seen.last)
+    }
+
+    /// A space gave a number to something that was sent after it had given `before`.
+    ///
+    /// # Errors
+    /// When it had given that number before.
+    pub(crate) fn gave(&self, space: Space, before: u64, number: u64) -> Result<(), String> {
+        if let Some(seen) = lock(&self.0.seen).get_mut(&space) {
+            seen.last = seen.last.max(number);
+        }
+        match number > before {
+            true => Ok(()),
+            false => Err(self.is_lost(space, &format!("gave the number {number} after {before}"))),
+        }
+    }
+
+    /// Compares how far a space has come with what was seen; `None`: there is no such space.
+    ///
+    /// # Errors
+    /// When it is behind, in a sentence for an operator.
+    pub(crate) fn compare(&self, space: Space, now: Option<&Extent>) -> Result<(), String> {
+        let mut marks = lock(&self.0.seen);
+        let why = match (marks.get_mut(&space), now) {
+            (None, Some(now)) => {
+                marks.insert(space, now.clone());
+                return Ok(());
+            }
+            (None, None) => return Ok(()),
+            (Some(_), None) => "is not there any more".to_owned(),
+            (Some(seen), Some(now)) if seen.made != now.made => {
+                format!("was made at {}, and the one of before at {}", now.made, seen.made)
+            }
+            (Some(seen), Some(now)) if now.last < seen.last => {
+                format!("had come to number {}, and is at {} now", seen.last, now.last)
+            }
+            (Some(seen), Some(now)) => {
+                seen.last = now.last;
+                return Ok(());
+            }
+        };
+        drop(marks);
+        Err(self.is_lost(space, &why))
+    }
+
+    fn is_lost(&self, space: Space, why: &str) -> String {
+        let text = format!(
+            "the cluster's store has lost something, or is an older copy or another one: its {space} {why}. This host \
+             serves nothing from it, since entries would get numbers that others have had. Restore a later copy; or, to \
+             go on with what is there, start every host with an empty state folder"
+        );
+        self.0.lost.send_if_modified(|lost| {
+            let is_first = lost.is_none();
+            if is_first {
+                tracing::error!("{text}");
+                *lost = Some(text.clone());
+            }
+            is_first
+        });
+        text
+    }
+
+    /// Why nothing may be served any more, once that is so.
+    #[must_use]
+    pub fn lost(&self) -> Option<String> {
+        self.0.lost.borrow().clone()
+    }
+
+    /// Resolves when nothing may be served any more.
+    pub(crate) async fn until_lost(&self) {
+        // The sender is not dropped before this ends.
+        let _ = self.0.lost.subscribe().wait_for(Option::is_some).await;
+    }
+
+    /// Keeps them for the next run.
+    pub(crate) fn save(&self) -> io::Result<()> {
+        let Some(path) = &self.0.path else { return Ok(()) };
+        let text = serde_json::to_vec(&*lock(&self.0.seen))?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(&text)?;
+        file.as_file().sync_data()?;
+        file.persist(path).map(drop).map_err(|error| error.error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(made: &str, last: u64) -> Option<Extent> {
+        Some(Extent { made: made.to_owned(), last })
+    }
+
+    #[test]
+    fn a_space_that_is_behind_what_was_seen_is_noticed_also_by_the_next_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cluster.json");
+        let marks = Marks::of(&path).unwrap();
+        for now in [None, at("x", 3), at("x", 3), at("x", 9)] {
+            assert_eq!(marks.compare(Space::Journal, now.as_ref()), Ok(()));
+        }
+        assert_eq!(marks.compare(Space::Sessions, at("y", 1).as_ref()), Ok(()), "each has its own");
+        marks.save().unwrap();
+        for (now, expected) in [
+            (None, Some("not there")),
+            (at("x", 8), Some("had come to number 9, and is at 8")),
+            (at("z", 100), Some("was made at z")),
+            (at("x", 9), None),
+            (at("x", 100), None),
+        ] {
+            let next = Marks::of(&path).unwrap();
+            let said = next.compare(Space::Journal, now.as_ref()).err();
+            assert_eq!(said.is_some(), expected.is_some(), "{now:?}");
+            assert!(expected.is_none_or(|text| said.as_ref().unwrap().contains(text)), "{said:?}");
+            assert_eq!(next.lost(), said);
+        }
+    }
+
+    #[test]
+    fn a_number_that_is_given_again_is_noticed_and_answers_in_another_order_are_none() {
+        let marks = Marks::default();
+        marks.compare(Space::Journal, at("x", 10).as_ref()).unwrap();
+        let before = marks.last(Space::Journal);
+        // Two are on their way; the answer to the second comes first.
+        assert_eq!(marks.gave(Space::Journal, before, 12), Ok(()));
+        assert_eq!(marks.gave(Space::Journal, before, 11), Ok(()));
+        assert_eq!(marks.last(Space::Journal), 12);
+        assert!(marks.gave(Space::Journal, marks.last(Space::Journal), 12).is_err());
+        assert!(marks.lost().is_some());
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_no_empty_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cluster.json");
+        std::fs::write(&path, "{").unwrap();
+        assert!(Marks::of(&path).is_err());
+    }
+}

@@ -1,0 +1,94 @@
+//! The store has lost what it had, or is an older copy: no number of an entry that was shown comes to stand for another one.
+
+use trunkline_cluster::{marks::Marks, memory::Memory, node::JoinError, store::Space};
+use trunkline_gateway::{Elsewhere, Place};
+use trunkline_protocol::SessionId;
+use trunkline_sessions::{Heard, Listener};
+
+use super::{
+    id,
+    machine::{Known, Machine, until},
+};
+
+/// Waits until a host serves nothing any more, and says why.
+async fn says(machine: &Machine, id: &SessionId, part: &str) {
+    until(|| machine.marks.lost().is_some() && machine.sessions.owned().is_empty()).await;
+    let place = machine.node.locate(id).await;
+    let is_said = matches!(&place, Place::Unavailable { why, .. } if why.contains(part));
+    assert!(is_said, "{place:?}");
+    let refused = machine.node.place(&super::id("new"), Some("echo")).await.unwrap_err();
+    assert!(refused.contains(part), "{refused}");
+}
+
+/// What a listener hears until it ends.
+async fn rest(mut listener: Listener) -> String {
+    let mut lines = Vec::new();
+    while let Ok(Heard::Lines | Heard::Answer) = listener.next(&mut lines).await {}
+    String::from_utf8(lines).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_ends_when_the_journal_under_it_is_an_older_copy() {
+    let memory = Memory::default();
+    let a = Machine::start(&memory, "a").await;
+    let (older, same) = (id("older"), id("same"));
+    for id in [&older, &same] {
+        a.open_here(id).await;
+        a.turn(id, "m-1", "one").await;
+    }
+    let copy = memory.copy(Space::Journal);
+    a.turn(&older, "m-2", "two").await;
+    memory.restore(copy);
+    // Of this session nothing is missing: it is the number that tells.
+    let heard = rest(a.say(&same, "m-3", "three").await).await;
+    assert!(!heard.contains("three"), "it was shown: {heard}");
+    says(&a, &same, "journal gave the number").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_ends_when_a_space_is_lost_though_no_one_works() {
+    for space in [Space::Sessions, Space::Journal] {
+        let memory = Memory::default();
+        let a = Machine::start(&memory, "a").await;
+        let id = id("s");
+        a.open_here(&id).await;
+        a.turn(&id, "m-1", "one").await;
+        memory.lose(space);
+        says(&a, &id, &format!("its {space} was made at 1")).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_that_has_seen_more_does_not_join() {
+    let memory = Memory::default();
+    let a = Machine::start(&memory, "a").await;
+    let id = id("s");
+    a.open_here(&id).await;
+    let copy = memory.copy(Space::Journal);
+    a.turn(&id, "m-1", "one").await;
+    // All is there: it is its own again.
+    let again = Machine::again(&memory, "a", a.end().await).await.unwrap();
+    until(|| again.sessions.owns(&id)).await;
+    let known = again.end().await;
+    memory.restore(copy);
+    let refused = Machine::again(&memory, "a", known).await.unwrap_err();
+    assert!(matches!(&refused, JoinError::Lost(why) if why.contains("had come to number")), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_of_which_the_store_has_less_than_this_host_is_not_taken() {
+    let memory = Memory::default();
+    let (a, id) = (Machine::start(&memory, "a").await, id("s"));
+    a.open_here(&id).await;
+    a.turn(&id, "m-1", "one").await;
+    let copy = memory.copy(Space::Journal);
+    a.turn(&id, "m-2", "two").await;
+    let known = a.end().await;
+    memory.restore(copy);
+    // As if no mark had been kept: what this machine has is enough.
+    let again = Machine::again(&memory, "a", Known { marks: Marks::default(), ..known }).await.unwrap();
+    let place = again.node.locate(&id).await;
+    let is_said =
+        matches!(&place, Place::Unavailable { why, .. } if why.contains("has entries of the session up to"));
+    assert!(is_said, "{place:?}");
+}
