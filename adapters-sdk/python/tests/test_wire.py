@@ -1,6 +1,9 @@
 """Lines: hostile ones come to no harm, long ones are cut, and none mixes with another."""
 
+import fcntl
 import json
+import os
+import threading
 
 import pytest
 from trunkline._fit import TooLong as NoFit
@@ -8,6 +11,7 @@ from trunkline._fit import fit
 from trunkline._fold import fold
 from trunkline._frames import Lines, TooLong
 from trunkline._json import DEEP, encode, parse, text_json
+from trunkline._wire import PIECE, Wire
 from trunkline.testing import Host
 
 
@@ -131,3 +135,25 @@ def test_an_id_of_a_message_stays_where_it_belongs_to_what_was_agreed_on():
     said = {"type": "output", "session_id": "s", "content": "x", "message_id": "m"}
     assert fold(said, frozenset({"turns"})) == [{"type": "output", "session_id": "s", "content": "x"}]
     assert fold(said, frozenset({"events"})) == [said]
+
+
+@pytest.mark.parametrize(
+    "sizes, at", [([3 * PIECE], 1), ([PIECE - 1, PIECE, 3 * PIECE], 2), ([PIECE, PIECE, 1], 1)]
+)
+def test_a_pong_overtakes_lines_and_not_the_rest_of_one_that_is_begun(sizes, at):
+    read, write = os.pipe()
+    try:
+        fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, PIECE)
+        lock = threading.RLock()
+        wire = Wire(write, lock)
+        lines = [bytes([97 + n]) * (size - 1) + b"\n" for n, size in enumerate(sizes)]
+        with lock:
+            for line in lines:  # the pipe takes one piece
+                wire.put(1, line)
+            wire.put_urgent(b"pong\n")
+            got = os.read(read, PIECE) + wire._take()
+        told = got.splitlines(keepends=True)
+        assert told == [*lines[:at], b"pong\n", *lines[at:]]
+    finally:
+        os.close(read)
+        os.close(write)

@@ -40,8 +40,9 @@ class Wire:
 
     def __init__(self, fd: int, lock: threading.RLock) -> None:
         self._fd, self._lock = fd, lock
+        self._begun = b""  # the rest of a line of which a part is written: nothing overtakes it
         self._batch: list[bytes] = []
-        self._size = 0
+        self._size = 0  # of both
         self._urgent: list[bytes] = []
         self._held: dict[int, Held] = {}
         self._idle = False
@@ -123,7 +124,7 @@ class Wire:
     def fail(self) -> None:
         """Drops everything: the pipe is gone."""
         self.broken = True
-        self._batch, self._size, self._urgent = [], 0, []
+        self._begun, self._batch, self._size, self._urgent = b"", [], 0, []
         for key in list(self._held):
             self.purge(key)
         self._rouse_writer()
@@ -157,8 +158,8 @@ class Wire:
                     self._held[key] = self._held.pop(key)  # the next time it is the last one's turn
                 if not held.lines and not held.paused and not held.wakers:
                     del self._held[key]
-        data = b"".join(self._urgent + self._batch)
-        self._urgent, self._batch, self._size = [], [], 0
+        data = b"".join([self._begun, *self._urgent, *self._batch])
+        self._begun, self._urgent, self._batch, self._size = b"", [], [], 0
         return data
 
     def flush(self) -> None:
@@ -166,13 +167,15 @@ class Wire:
         if self._poll is None or not self._pipe.acquire(False):
             return
         try:
-            while self._batch and not self._urgent:
+            while (self._begun or self._batch) and not self._urgent:
                 ready = self._poll.poll(0)
                 if not ready or ready[0][1] != select.POLLOUT:
                     return
-                data = b"".join(self._batch)
-                rest = data[os.write(self._fd, data[:PIECE]) :]
-                self._batch, self._size = [rest] if rest else [], len(rest)
+                data = b"".join([self._begun, *self._batch])
+                written = os.write(self._fd, data[:PIECE])
+                rest = data[written:]
+                end = rest.index(b"\n") + 1 if rest and data[written - 1 : written] != b"\n" else 0
+                self._begun, self._batch, self._size = rest[:end], [rest[end:]] if rest[end:] else [], len(rest)
                 if len(rest) < PIECE:
                     return
         except OSError:
