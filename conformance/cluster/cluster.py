@@ -126,12 +126,14 @@ class Host:
         at = self.http if self.keeps_port and self.http else "127.0.0.1:0"
         command = ["trunkline", "up", "--json", "--http", at, "--adapter", self.cluster.adapter]
         command += ["--cluster", servers, "--host-id", self.name, "--lease-ttl", self.cluster.ttl]
-        with open(self.cluster.folder / f"{self.name}.log", "ab") as log:
+        told = self.cluster.folder / f"{self.name}.log"
+        with open(told, "ab") as log:
             options = {"env": self.env, "cwd": self.folder, "stdout": subprocess.PIPE, "stderr": log}
             self.process = await run(*command, *self.cluster.flags, *self.flags, **options)
         line = await asyncio.wait_for(self.process.stdout.readline(), within)
         if not line:
-            raise ConnectionError(f"the daemon {self.name} does not come up: see {self.name}.log")
+            await self.process.wait()
+            raise ConnectionError(f"the daemon {self.name} does not come up: {told.read_text().rstrip()[-400:]}")
         said = json.loads(line)
         self.http, self.socket = said["http"].removeprefix("http://"), said["socket"]
         self.token = self.token or await self.new_token("--all-sessions")

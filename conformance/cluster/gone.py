@@ -120,18 +120,14 @@ async def changed(what, is_down):
                 raise ConnectionError(f"{what} was not deleted: {got}")
         shown = {session.name: session.last() for session in load.sessions}
         if is_down:
-            await asyncio.gather(*(host.up() for host in hosts))
+            await asyncio.gather(*(comes_up(host) for host in hosts))
         await asyncio.sleep(8)
         # What is not served where it was may be taken by another, whose copy is older.
         ups = []
         for host in hosts:
             await host.kill()
             await asyncio.sleep(cluster.seconds + 3)
-            try:
-                await host.up()
-                ups.append(True)
-            except (OSError, asyncio.TimeoutError) as error:
-                ups.append(str(error))
+            ups.append(await comes_up(host))
         await asyncio.sleep(2)
         await load.end()
         answers, longer, statuses = await read_again(load, hosts)
@@ -142,6 +138,15 @@ async def changed(what, is_down):
         }
         cluster.is_kept = bool(load.violations)
         return {"said": said, "wrong": load.violations, "reasons": dict(load.reasons)}
+
+
+async def comes_up(host):
+    """Whether a host joins, or why it does not: it has seen more than there is."""
+    try:
+        await host.up()
+        return True
+    except (OSError, asyncio.TimeoutError) as error:
+        return str(error)
 
 
 async def read_again(load, hosts):

@@ -378,8 +378,7 @@ mod tests {
         let store = Arc::new(memory.of("a"));
         let (_lease, held) = watch::channel(Some(BootInstant::now() + Duration::from_secs(3600)));
         let marks = Marks::default();
-        let extent = store.extent(Space::Journal).await.unwrap();
-        marks.compare(Space::Journal, extent.as_ref()).unwrap();
+        marks.look(&*store).await.unwrap();
         let keeper = Keeper::new(store, "w".to_owned(), held, marks);
         let batch = |session: &str| Batch {
             session: SessionId::new(session).unwrap(),

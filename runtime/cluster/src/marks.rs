@@ -8,16 +8,24 @@ use std::{
     io::{self, Write as _},
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
+use tokio::{sync::watch, time::sleep};
 
-use crate::{lock, store::Space};
+use crate::{
+    lock,
+    store::{Space, Store},
+};
 
 /// The spaces that must not come to be behind. Leases begin anew by themselves, tokens are compared with each host's file,
 /// and contents have their digests.
-pub const SPACES: [Space; 2] = [Space::Sessions, Space::Journal];
+const SPACES: [Space; 2] = [Space::Sessions, Space::Journal];
+
+/// How often a store that seems to be behind is asked again, and how long after the answer before.
+const CONFIRMS: u32 = 30;
+const EVERY: Duration = Duration::from_secs(1);
 
 /// How far a space has come.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +36,17 @@ pub struct Extent {
     pub last: u64,
 }
 
+/// Why a host does not go on with a store.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unsound {
+    /// It does not answer.
+    #[error("{0}")]
+    Silent(String),
+    /// It is behind what this host has seen of it.
+    #[error("{0}")]
+    Lost(String),
+}
+
 /// How far each space had come. Clones are the same.
 #[derive(Debug, Clone)]
 pub struct Marks(Arc<Shared>);
@@ -36,7 +55,15 @@ pub struct Marks(Arc<Shared>);
 struct Shared {
     path: Option<PathBuf>,
     seen: Mutex<BTreeMap<Space, Extent>>,
-    lost: watch::Sender<Option<String>>,
+    lost: watch::Sender<Option<Lost>>,
+}
+
+/// That the store is behind.
+#[derive(Debug, Clone)]
+struct Lost {
+    why: String,
+    /// Whether it gave a number again. Else it may be a server that others have left behind, which notices that itself.
+    is_certain: bool,
 }
 
 impl Default for Marks {
@@ -78,15 +105,29 @@ impl Marks {
         }
         match number > before {
             true => Ok(()),
-            false => Err(self.is_lost(space, &format!("gave the number {number} after {before}"))),
+            false => Err(self.is_lost(space, &format!("gave the number {number} after {before}"), true)),
         }
     }
 
-    /// Compares how far a space has come with what was seen; `None`: there is no such space.
+    /// Looks how far the spaces have come, and compares that with what was seen before it was asked.
+    ///
+    /// # Errors
+    /// See [`Unsound`].
+    pub(crate) async fn look(&self, store: &dyn Store) -> Result<(), Unsound> {
+        for space in SPACES {
+            let before = self.last(space);
+            let extent = store.extent(space).await.map_err(Unsound::Silent)?;
+            self.compare(space, before, extent.as_ref()).map_err(Unsound::Lost)?;
+        }
+        Ok(())
+    }
+
+    /// Compares how far a space has come with the number that was seen last before it was asked; `None`: there is no such
+    /// space.
     ///
     /// # Errors
     /// When it is behind, in a sentence for an operator.
-    pub(crate) fn compare(&self, space: Space, now: Option<&Extent>) -> Result<(), String> {
+    fn compare(&self, space: Space, before: u64, now: Option<&Extent>) -> Result<(), String> {
         let mut marks = lock(&self.0.seen);
         let why = match (marks.get_mut(&space), now) {
             (None, Some(now)) => {
@@ -98,45 +139,68 @@ impl Marks {
             (Some(seen), Some(now)) if seen.made != now.made => {
                 format!("was made at {}, and the one of before at {}", now.made, seen.made)
             }
-            (Some(seen), Some(now)) if now.last < seen.last => {
-                format!("had come to number {}, and is at {} now", seen.last, now.last)
+            (Some(_), Some(now)) if now.last < before => {
+                format!("had come to number {before}, and is at {} now", now.last)
             }
             (Some(seen), Some(now)) => {
-                seen.last = now.last;
+                seen.last = seen.last.max(now.last);
                 return Ok(());
             }
         };
         drop(marks);
-        Err(self.is_lost(space, &why))
+        Err(self.is_lost(space, &why, false))
     }
 
-    fn is_lost(&self, space: Space, why: &str) -> String {
-        let text = format!(
+    fn is_lost(&self, space: Space, why: &str, is_certain: bool) -> String {
+        let why = format!(
             "the cluster's store has lost something, or is an older copy or another one: its {space} {why}. This host \
              serves nothing from it, since entries would get numbers that others have had. Restore a later copy; or, to \
              go on with what is there, start every host with an empty state folder"
         );
         self.0.lost.send_if_modified(|lost| {
-            let is_first = lost.is_none();
-            if is_first {
-                tracing::error!("{text}");
-                *lost = Some(text.clone());
+            let is_news = lost.as_ref().is_none_or(|lost| is_certain && !lost.is_certain);
+            if is_news {
+                *lost = Some(Lost { why: why.clone(), is_certain });
             }
-            is_first
+            is_news
         });
-        text
+        why
     }
 
-    /// Why nothing may be served any more, once that is so.
+    /// Why nothing may be served, while that is so.
     #[must_use]
     pub fn lost(&self) -> Option<String> {
-        self.0.lost.borrow().clone()
+        self.0.lost.borrow().as_ref().map(|lost| lost.why.clone())
     }
 
-    /// Resolves when nothing may be served any more.
-    pub(crate) async fn until_lost(&self) {
+    /// Resolves when nothing may be served, with why.
+    pub(crate) async fn until_lost(&self) -> String {
+        let mut lost = self.0.lost.subscribe();
         // The sender is not dropped before this ends.
-        let _ = self.0.lost.subscribe().wait_for(Option::is_some).await;
+        let lost = lost.wait_for(Option::is_some).await;
+        lost.ok().and_then(|lost| lost.as_ref().map(|lost| lost.why.clone())).unwrap_or_default()
+    }
+
+    /// Asks a store that seems to be behind again, for as long as a server may need to notice that others have left it
+    /// behind. Whether the store is whole.
+    pub(crate) async fn is_whole(&self, store: &dyn Store) -> bool {
+        let mut left = CONFIRMS;
+        while left > 0 {
+            sleep(EVERY).await;
+            if self.0.lost.borrow().as_ref().is_some_and(|lost| lost.is_certain) {
+                return false;
+            }
+            match self.look(store).await {
+                Ok(()) => {
+                    tracing::info!("the cluster's store is whole");
+                    self.0.lost.send_replace(None);
+                    return true;
+                }
+                Err(Unsound::Lost(_)) => left -= 1,
+                Err(Unsound::Silent(_)) => {}
+            }
+        }
+        false
     }
 
     /// Keeps them for the next run.
@@ -165,9 +229,10 @@ mod tests {
         let path = folder.path().join("cluster.json");
         let marks = Marks::of(&path).unwrap();
         for now in [None, at("x", 3), at("x", 3), at("x", 9)] {
-            assert_eq!(marks.compare(Space::Journal, now.as_ref()), Ok(()));
+            let before = marks.last(Space::Journal);
+            assert_eq!(marks.compare(Space::Journal, before, now.as_ref()), Ok(()));
         }
-        assert_eq!(marks.compare(Space::Sessions, at("y", 1).as_ref()), Ok(()), "each has its own");
+        assert_eq!(marks.compare(Space::Sessions, 0, at("y", 1).as_ref()), Ok(()), "each has its own");
         marks.save().unwrap();
         for (now, expected) in [
             (None, Some("not there")),
@@ -177,7 +242,7 @@ mod tests {
             (at("x", 100), None),
         ] {
             let next = Marks::of(&path).unwrap();
-            let said = next.compare(Space::Journal, now.as_ref()).err();
+            let said = next.compare(Space::Journal, next.last(Space::Journal), now.as_ref()).err();
             assert_eq!(said.is_some(), expected.is_some(), "{now:?}");
             assert!(expected.is_none_or(|text| said.as_ref().unwrap().contains(text)), "{said:?}");
             assert_eq!(next.lost(), said);
@@ -187,11 +252,14 @@ mod tests {
     #[test]
     fn a_number_that_is_given_again_is_noticed_and_answers_in_another_order_are_none() {
         let marks = Marks::default();
-        marks.compare(Space::Journal, at("x", 10).as_ref()).unwrap();
+        marks.compare(Space::Journal, 0, at("x", 10).as_ref()).unwrap();
         let before = marks.last(Space::Journal);
         // Two are on their way; the answer to the second comes first.
         assert_eq!(marks.gave(Space::Journal, before, 12), Ok(()));
         assert_eq!(marks.gave(Space::Journal, before, 11), Ok(()));
+        assert_eq!(marks.last(Space::Journal), 12);
+        // It was asked how far it had come before it took these.
+        assert_eq!(marks.compare(Space::Journal, before, at("x", 10).as_ref()), Ok(()));
         assert_eq!(marks.last(Space::Journal), 12);
         assert!(marks.gave(Space::Journal, marks.last(Space::Journal), 12).is_err());
         assert!(marks.lost().is_some());

@@ -20,9 +20,8 @@ use std::{
 use async_nats::{Client, ConnectOptions, Event, jetstream};
 
 use crate::{
-    marks::{self, Marks},
+    marks::{Marks, Unsound},
     placement::jitter,
-    store::Store,
 };
 
 /// The oldest server whose promises were tested.
@@ -148,10 +147,10 @@ impl Nats {
         }
         let this = Self { client, context, prefix: options.prefix.clone() };
         // Before anything is made where something is missing.
-        for space in marks::SPACES {
-            let extent = this.extent(space).await.map_err(failed)?;
-            options.marks.compare(space, extent.as_ref()).map_err(ConnectError::Lost)?;
-        }
+        options.marks.look(&this).await.map_err(|error| match error {
+            Unsound::Silent(why) => failed(why),
+            Unsound::Lost(why) => ConnectError::Lost(why),
+        })?;
         this.make(options.replicas).await?;
         Ok(this)
     }

@@ -31,7 +31,7 @@ use crate::{
     keeper::{Keeper, Recorded},
     lease::{Terms, Watch},
     lock,
-    marks::{self, Marks},
+    marks::{Marks, Unsound},
     ownership::Me,
     row::HostRow,
     store::{Store, is_name},
@@ -149,10 +149,10 @@ impl Node {
         on_lease: OnLease,
     ) -> Result<Self, JoinError> {
         check(&options).map_err(JoinError::Options)?;
-        for space in marks::SPACES {
-            let extent = store.extent(space).await.map_err(JoinError::Silent)?;
-            options.marks.compare(space, extent.as_ref()).map_err(JoinError::Lost)?;
-        }
+        options.marks.look(&*store).await.map_err(|error| match error {
+            Unsound::Silent(why) => JoinError::Silent(why),
+            Unsound::Lost(why) => JoinError::Lost(why),
+        })?;
         let terms = Terms { ttl: options.ttl };
         let incarnation = uuid::Uuid::new_v4().simple().to_string();
         let at = Address { host: options.host.clone(), incarnation: incarnation.clone() };

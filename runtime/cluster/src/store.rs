@@ -29,11 +29,11 @@ pub enum Space {
 impl fmt::Display for Space {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Hosts => "hosts",
-            Self::Sessions => "sessions",
-            Self::Tokens => "tokens",
+            Self::Hosts => "list of hosts",
+            Self::Sessions => "list of sessions",
+            Self::Tokens => "list of tokens",
             Self::Journal => "journal",
-            Self::Files => "files",
+            Self::Files => "store of files",
         })
     }
 }

@@ -13,7 +13,7 @@ use super::{JoinError, OnLease, Seen, Shared};
 use crate::{
     blocking,
     lease::{Held, Terms},
-    marks,
+    marks::Unsound,
     placement::jitter,
     row::{HostRow, Row},
     store::{NotKept, Space},
@@ -109,10 +109,14 @@ impl Shared {
                 () = sleep(self.terms.every()) => {}
                 // The others learn of it at once.
                 Ok(()) = draining.changed() => {}
-                () = self.keeper.marks.until_lost() => {
+                why = self.keeper.marks.until_lost() => {
+                    tracing::error!("{why}");
                     self.lease.send_replace(None);
                     on_lease(None);
-                    return;
+                    if !self.keeper.marks.is_whole(&*self.store).await {
+                        return;
+                    }
+                    held = Held::new(self.terms);
                 }
             }
             beat += 1;
@@ -153,13 +157,13 @@ impl Shared {
     /// Looks whether the store is behind what this host has seen of it, and notes how far it has come.
     async fn look_at_store(&self) {
         let marks = &self.keeper.marks;
-        for space in marks::SPACES {
-            match timeout(self.terms.every(), self.store.extent(space)).await {
-                // What is lost ends the lease.
-                Ok(Ok(extent)) => drop(marks.compare(space, extent.as_ref())),
-                Ok(Err(why)) => tracing::debug!(%space, "how far the store has come is not known: {why}"),
-                Err(_) => tracing::debug!(%space, "how far the store has come is not known"),
+        match timeout(self.terms.every(), marks.look(&*self.store)).await {
+            // What is lost ends the lease.
+            Ok(Ok(()) | Err(Unsound::Lost(_))) => {}
+            Ok(Err(Unsound::Silent(why))) => {
+                tracing::debug!("how far the store has come is not known: {why}")
             }
+            Err(_) => tracing::debug!("how far the store has come is not known"),
         }
         let saved = {
             let marks = marks.clone();
@@ -266,25 +270,23 @@ impl Shared {
         let mut lease = self.lease.subscribe();
         loop {
             let until = *lease.borrow_and_update();
-            let Some(until) = until else { break };
-            let left = until.saturating_duration_since(BootInstant::now());
-            if left.is_zero() {
+            let left = until.map(|until| until.saturating_duration_since(BootInstant::now()));
+            let Some(left) = left.filter(|left| !left.is_zero()) else {
                 self.lose();
-                // Until it is held again, or no one renews it any more.
-                if lease.wait_for(|held| held.is_none_or(|held| held > until)).await.is_err() {
+                // Until it is held again, which it may never be.
+                if lease.wait_for(|held| *held > until).await.is_err() {
                     return;
                 }
                 if let Err(why) = self.clone().take_own().await {
                     tracing::warn!("the sessions of this host are not its own again: {why}");
                 }
                 continue;
-            }
+            };
             tokio::select! {
                 () = sleep(left) => {}
                 changed = lease.changed() => if changed.is_err() { return },
             }
         }
-        self.lose();
     }
 
     /// Serves nothing any more.

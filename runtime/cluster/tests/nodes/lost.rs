@@ -59,6 +59,23 @@ async fn a_host_ends_when_a_space_is_lost_though_no_one_works() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_goes_on_when_the_store_was_behind_for_a_moment() {
+    let memory = Memory::default();
+    let a = Machine::start(&memory, "a").await;
+    let id = id("s");
+    a.open_here(&id).await;
+    let older = memory.copy(Space::Journal);
+    a.turn(&id, "m-1", "one").await;
+    let whole = memory.copy(Space::Journal);
+    // As a server answers that others have left behind.
+    memory.restore(older);
+    says(&a, &id, "had come to number").await;
+    memory.restore(whole);
+    a.has(&id).await;
+    assert_eq!(a.turn(&id, "m-2", "two").await, "two");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_that_has_seen_more_does_not_join() {
     let memory = Memory::default();
     let a = Machine::start(&memory, "a").await;
