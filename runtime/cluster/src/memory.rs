@@ -205,11 +205,12 @@ impl Store for Access {
             this.pass().await;
             let spaces = lock(&this.memory.0.spaces);
             let keys = spaces.get(&space).map(|space| &space.keys);
+            let found = keys.into_iter().flat_map(|keys| keys.range(prefix.clone()..));
             let last = |(key, kept): (&String, &Vec<Kept>)| {
                 let kept = kept.last().filter(|kept| !kept.bytes.is_empty())?.clone();
-                key.starts_with(&prefix).then(|| Change { key: key.clone(), kept })
+                Some(Change { key: key.clone(), kept })
             };
-            Ok(keys.into_iter().flatten().filter_map(last).collect())
+            Ok(found.take_while(|(key, _)| key.starts_with(&prefix)).filter_map(last).collect())
         })
     }
 

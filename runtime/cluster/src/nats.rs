@@ -119,18 +119,13 @@ impl Nats {
     pub async fn connect(options: &Options) -> Result<Self, ConnectError> {
         let servers = options.servers.clone();
         let host = options.host.clone();
-        let delay = move |attempt: usize| {
-            let most = AGAIN_MOST.min(AGAIN * u32::try_from(attempt).unwrap_or(u32::MAX).clamp(1, 64));
-            // All hosts lose a server at the same time, and must not come back at the same time.
-            most / 2 + jitter(&host, attempt as u64, most / 2)
-        };
         let connect = ConnectOptions::new()
             .name(format!("trunkline {}", options.host))
             .connection_timeout(CONNECT)
             .request_timeout(Some(ANSWER))
             .ping_interval(Duration::from_secs(10))
             .max_reconnects(None)
-            .reconnect_delay_callback(delay)
+            .reconnect_delay_callback(move |attempt| again(&host, attempt))
             .event_callback(|event| async move { note(&event) });
         let connect = with_creds(connect, options.creds.as_deref())?;
         let addresses: Vec<_> = servers.split(',').map(|server| server.trim().to_owned()).collect();
@@ -166,6 +161,14 @@ impl Nats {
     pub fn is_connected(&self) -> bool {
         self.client.connection_state() == async_nats::connection::State::Connected
     }
+}
+
+/// How long a host waits before it tries again to connect.
+#[must_use]
+pub fn again(host: &str, attempt: usize) -> Duration {
+    let most = AGAIN_MOST.min(AGAIN * u32::try_from(attempt).unwrap_or(u32::MAX).clamp(1, 64));
+    // All hosts lose a server at the same time, and must not come back at the same time.
+    most / 2 + jitter(host, attempt as u64, most / 2)
 }
 
 fn with_creds(connect: ConnectOptions, creds: Option<&Path>) -> Result<ConnectOptions, ConnectError> {

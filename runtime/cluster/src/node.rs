@@ -7,6 +7,9 @@ mod renew;
 mod take;
 mod tokens;
 
+pub use renew::LOOK;
+pub use take::{AGAIN, AT_ONCE};
+
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     fmt, io,

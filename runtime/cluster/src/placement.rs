@@ -72,6 +72,12 @@ pub fn survivor<'a>(session: &str, hosts: impl IntoIterator<Item = &'a str>) -> 
     hosts.into_iter().max_by_key(|host| (weight(session, host), *host))
 }
 
+/// The host that takes over a session whose host is gone, of those that are alive; `None` where none could.
+#[must_use]
+pub fn heir<'a>(row: &SessionRow, alive: impl IntoIterator<Item = &'a HostRow>) -> Option<&'a str> {
+    survivor(&row.id, alive.into_iter().filter(|host| fits(host, row)).map(|host| &*host.host))
+}
+
 /// A moment within `0..most` for this host, so that all of them do not do the same at the same time.
 #[must_use]
 pub fn jitter(host: &str, turn: u64, most: std::time::Duration) -> std::time::Duration {

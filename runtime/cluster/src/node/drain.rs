@@ -10,7 +10,7 @@ use super::{Node, Shared, letters::Answer};
 use crate::{
     keeper::forget,
     ownership,
-    placement::{fits, survivor},
+    placement::heir,
     row::Row,
     store::{Space, key_of},
 };
@@ -75,8 +75,8 @@ impl Shared {
     async fn hand_over(&self, id: &SessionId) -> Result<bool, String> {
         let Some(read) = self.read(id).await? else { return Ok(false) };
         let alive = self.alive();
-        let others = alive.iter().filter(|host| host.host != self.at.host && fits(host, &read.row));
-        let Some(to) = survivor(id.as_str(), others.map(|host| &*host.host)) else { return Ok(false) };
+        let others = alive.iter().filter(|host| host.host != self.at.host);
+        let Some(to) = heir(&read.row, others) else { return Ok(false) };
         let Some(sessions) = self.sessions() else { return Ok(false) };
         sessions.hand_over(id).await.map_err(|error| error.to_string())?;
         self.keeper.end(id);

@@ -23,7 +23,7 @@ use crate::{
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// How often it is looked who is gone, at least.
-pub(super) const LOOK: Duration = Duration::from_millis(200);
+pub const LOOK: Duration = Duration::from_millis(200);
 
 /// A lease that was taken.
 #[derive(Debug)]

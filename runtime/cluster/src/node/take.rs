@@ -13,17 +13,17 @@ use crate::{
     keeper::forget,
     lock,
     ownership::{self, Kept, Known},
-    placement::{fits, survivor},
+    placement::{heir, survivor},
     row::{Row, SessionRow, State},
     store::{NotKept, Space, key_of},
     wire,
 };
 
 /// How many sessions are taken at the same time.
-const AT_ONCE: usize = 8;
+pub const AT_ONCE: usize = 8;
 
 /// How often it is looked for sessions of a host that is gone.
-const AGAIN: Duration = Duration::from_secs(1);
+pub const AGAIN: Duration = Duration::from_secs(1);
 
 /// How often it is tried, where somebody else writes at the same time.
 const TRIES: usize = 5;
@@ -269,10 +269,7 @@ impl Shared {
         let rows = self.rows_of(host).await?;
         let alive = self.alive();
         let is_left = rows.is_empty();
-        let mine = rows.into_iter().filter(|row| {
-            let fit = alive.iter().filter(|host| fits(host, row)).map(|host| &*host.host);
-            survivor(&row.id, fit) == Some(&*self.at.host)
-        });
+        let mine = rows.into_iter().filter(|row| heir(row, &alive) == Some(&*self.at.host));
         self.take_rows(mine.collect()).await;
         let first = survivor(host, alive.iter().map(|row| &*row.host));
         if is_left && first == Some(&*self.at.host) {
