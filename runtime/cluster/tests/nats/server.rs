@@ -3,6 +3,7 @@
 use std::{
     fs,
     process::{Child, Command, Stdio},
+    sync::Arc,
     thread::sleep,
     time::{Duration, Instant},
 };
@@ -12,9 +13,9 @@ use tempfile::TempDir;
 /// A server that ends with this.
 #[derive(Debug)]
 pub(crate) struct Server {
-    child: Child,
+    pub(crate) child: Child,
     port: u16,
-    _folder: TempDir,
+    pub(crate) folder: Arc<TempDir>,
 }
 
 impl Server {
@@ -25,8 +26,12 @@ impl Server {
 
     /// One with these arguments.
     pub(crate) fn with(args: &[&str]) -> Option<Self> {
+        Self::within(Arc::new(tempfile::tempdir().unwrap()), args)
+    }
+
+    /// One that goes on with what a folder has.
+    pub(crate) fn within(folder: Arc<TempDir>, args: &[&str]) -> Option<Self> {
         let program = std::env::var("TRUNKLINE_NATS_SERVER").unwrap_or_else(|_| "nats-server".to_owned());
-        let folder = tempfile::tempdir().unwrap();
         let started = Command::new(&program)
             .args(["-a", "127.0.0.1", "--ports_file_dir"])
             .arg(folder.path())
@@ -56,7 +61,7 @@ impl Server {
             assert!(Instant::now() < until, "{program} does not listen");
             sleep(Duration::from_millis(5));
         };
-        Some(Self { child, port, _folder: folder })
+        Some(Self { child, port, folder })
     }
 
     /// Where it is.
