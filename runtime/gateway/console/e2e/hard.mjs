@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { fill, run } from "../mock/agent.mjs";
 import { start } from "../mock/main.mjs";
-import { XSS } from "../mock/material.mjs";
+import { HOSTS, XSS } from "../mock/material.mjs";
 import { entries, fresh } from "./basic.mjs";
 import { clean, drawn, ends, open, send, until, wholeText } from "./steps.mjs";
 
@@ -225,6 +225,46 @@ export const flows = {
       assert.equal(context.pages().length, 1);
       await clean(page, wrong);
       return `${XSS.length} payloads`;
+    },
+  },
+  hosts: {
+    mock: true,
+    async run(it) {
+      const { world } = it.place;
+      Object.assign(world.open("coder", "Far away", "far"), { host: "berlin-2" });
+      for (const [colorScheme, width] of [["light", 1280], ["dark", 1280], ["light", 360], ["dark", 360]]) {
+        world.hosts = [];
+        const { page, wrong } = await open(it, "#/agents", { colorScheme, viewport: { width, height: 800 }, bypassCSP: true, reducedMotion: "reduce" });
+        const tab = page.getByRole("link", { name: "Hosts" });
+        await page.locator(".card h2").first().waitFor();
+        assert.equal(await tab.count(), 0, "a daemon alone shows none");
+        world.hosts = HOSTS;
+        await page.evaluate(() => dispatchEvent(new Event("console:refresh")));
+        await tab.getByRole("img", { name: "A host is lost" }).waitFor();
+        await tab.focus();
+        await page.keyboard.press("Enter");
+        const cards = page.locator(".hosts .card");
+        await cards.nth(2).waitFor();
+        const [own, draining, lost] = await cards.allInnerTexts();
+        for (const part of ["berlin-1", "this one", "up", "home", "zone=eu, rack=r12", "coder, reviewer"]) assert.ok(own.includes(part), `${part}: ${own}`);
+        assert.match(draining, /draining[^]*3[^]*home, scratch/);
+        assert.match(lost, /lost[^]*1 min 33 s ago/);
+        assert.ok(!lost.includes("\u202e"), "what turns text is made visible");
+        assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), width, "nothing is wider than the page");
+        await page.evaluate(AXE);
+        const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+        assert.deepEqual(violations.filter((each) => ["serious", "critical"].includes(each.impact)).map((each) => `${each.id}: ${each.nodes[0].html}`), []);
+        await page.evaluate(() => { location.hash = "#/sessions"; });
+        await page.locator(".list li", { hasText: "Far away" }).getByText("berlin-2").waitFor();
+        await page.evaluate(() => { location.hash = "#/sessions/far"; });
+        await page.locator(".session .bar").getByText("berlin-2").waitFor();
+        world.missing = ["berlin-2"];
+        await page.evaluate(() => { location.hash = "#/sessions"; });
+        await page.getByText("No answer of berlin-2").waitFor();
+        world.missing = undefined;
+        await clean(page, wrong);
+        await page.context().close();
+      }
     },
   },
   axe: {

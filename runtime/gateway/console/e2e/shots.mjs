@@ -1,6 +1,7 @@
 // Pictures of each view to look at: npm run shots. They go to .shots.
 import { mkdirSync } from "node:fs";
 import { fill } from "../mock/agent.mjs";
+import { HOSTS } from "../mock/material.mjs";
 import { daemon, launch, signedIn } from "./browser.mjs";
 
 mkdirSync(".shots", { recursive: true });
@@ -10,6 +11,7 @@ for (const title of ["Why is the build slow on two cores?", "Release notes for 0
 const main = world.open("coder", "Mend the parser", "main");
 const other = world.open("coder", "Deploy it", "other");
 fill(world.open("coder", "Long", "long"), 3000);
+world.hosts = HOSTS;
 const browser = await launch();
 const settle = (page) => page.waitForTimeout(400);
 const send = async (page, text) => {
@@ -63,7 +65,7 @@ for (const [name, scheme, width, height] of [["light", "light", 1600, 1000], ["d
   await page.locator(".waiting").waitFor();
   await settle(page);
   await shot("question");
-  for (const view of ["sessions", "agents", "usage"]) {
+  for (const view of ["sessions", "agents", "hosts", "usage"]) {
     await page.evaluate((hash) => { location.hash = hash; }, `#/${view}`);
     await page.waitForTimeout(view === "agents" ? 4500 : 500);
     await shot(view);

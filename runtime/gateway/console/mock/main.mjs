@@ -74,6 +74,7 @@ async function handle(world, request, response, pace, open) {
   if (request.headers.authorization !== `Bearer ${world.token}`) return problem(response, 401, "the token is not known");
   if (area === "me") return json(response, 200, { scope: "control", agents: null, sees_all: false, version: "0.1.0", name: "console" });
   if (area === "agents") return json(response, 200, agents(world));
+  if (area === "hosts") return json(response, 200, { hosts: world.hosts });
   if (area === "usage") return json(response, 200, { days: usage(world, Number(url.searchParams.get("days") ?? 30)) });
   if (area !== "sessions") return problem(response, 404, "there is no such path");
   if (id === undefined) return sessions(world, url, method, request, response);
@@ -142,7 +143,7 @@ async function sessions(world, url, method, request, response) {
     .filter((each) => (each.title + each.session_id).toLowerCase().includes(text) && (state === "" || each.state === state))
     .sort((a, b) => (a.active < b.active ? 1 : -1));
   const next = found.length > from + limit ? String(from + limit) : undefined;
-  return json(response, 200, { sessions: found.slice(from, from + limit), next });
+  return json(response, 200, { sessions: found.slice(from, from + limit), next, missing: world.missing });
 }
 
 async function input(session, said, request, response, pace) {

@@ -4,6 +4,15 @@ import * as zlib from "node:zlib";
 
 export const XSS = readFileSync(new URL("../test/xss.txt", import.meta.url), "utf8").split("\n").filter((line) => line !== "");
 
+const host = (id, state, rest) => ({ id, is_this: false, state, load: null, sessions: 12, labels: {}, agents: ["coder", "reviewer"], storage: [], version: "0.1.0", heard_ms: 400, ...rest });
+
+/** The hosts of a cluster. */
+export const HOSTS = [
+  host("berlin-1", "up", { is_this: true, heard_ms: 0, labels: { zone: "eu", rack: "r12" }, storage: ["home"] }),
+  host("berlin-2", "draining", { sessions: 3, labels: { zone: "eu" }, storage: ["home", "scratch"] }),
+  host(`oslo-${"long-name-".repeat(5)}1`, "lost", { heard_ms: 93_000, agents: Array.from({ length: 9 }, (_, at) => `agent-${at}`), labels: { note: "\u202e<b>turned" } }),
+];
+
 /** A picture of bars, made here so that no file of bytes is checked in. */
 function picture(width, height) {
   const rows = [];

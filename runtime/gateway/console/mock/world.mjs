@@ -35,7 +35,7 @@ export class Session {
   listed() {
     return {
       session_id: this.id, agent_id: this.agent, title: this.title, state: this.state, cwd: this.cwd, created: this.created,
-      active: this.active, entries: this.entries.length, bytes: this.bytes, open_turns: this.queue.length + (this.running ? 1 : 0), open_requests: this.requests.size,
+      active: this.active, entries: this.entries.length, bytes: this.bytes, open_turns: this.queue.length + (this.running ? 1 : 0), open_requests: this.requests.size, host: this.host,
     };
   }
 
@@ -43,7 +43,7 @@ export class Session {
     return {
       id: this.id, agent_id: this.agent, state: this.state, title: this.title, cwd: this.cwd, turn_id: this.running || undefined,
       queued: this.queue.map((each) => each.turn), requests: [...this.requests.keys()],
-      first_seq: this.entries.length > 0 ? 1 : 0, last_seq: this.entries.length, epoch: this.world.epoch, role: "control",
+      first_seq: this.entries.length > 0 ? 1 : 0, last_seq: this.entries.length, epoch: this.world.epoch, role: "control", host: this.host,
     };
   }
 
@@ -61,7 +61,7 @@ export class Session {
 
 export class World {
   constructor(token = "tlk_mock") {
-    Object.assign(this, { token, epoch: 1, sessions: new Map(), codes: new Map(), next: 1, started: Date.now(), hostile: [] });
+    Object.assign(this, { token, epoch: 1, sessions: new Map(), codes: new Map(), next: 1, started: Date.now(), hostile: [], hosts: [] });
   }
 
   open(agent, title, id = `s-${this.next++}`) {

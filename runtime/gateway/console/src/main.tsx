@@ -7,6 +7,7 @@ import type { Me } from "./core/types.ts";
 import { Agents, useAgents } from "./ui/agents.tsx";
 import { Dialog, Icon } from "./ui/bits.tsx";
 import { CreateDialog } from "./ui/create.tsx";
+import { Hosts, useHosts } from "./ui/hosts.tsx";
 import { ShellContext, useRoute } from "./ui/hooks.ts";
 import { Palette } from "./ui/palette.tsx";
 import type { Command } from "./ui/palette.tsx";
@@ -118,7 +119,10 @@ function Shell({ api, out }: { api: Api; out: () => void }): JSX.Element {
 
   const measured = useAgents(api, view === "agents" ? 2000 : 8000);
   const bad = measured.agents.some((agent) => ["warning", "error"].includes(str((agent.health as { severity?: string } | undefined)?.severity)));
-  const tabs: [string, string, boolean][] = [["sessions", "Sessions", true], ["agents", "Agents", true], ["usage", "Usage", hasUsage]];
+  const cluster = useHosts(api, view === "hosts" ? 2000 : 15_000);
+  const lost = cluster.hosts.some((host) => host.state === "lost");
+  const alerts: { [view: string]: string } = { ...(bad ? { agents: "An agent needs a look" } : {}), ...(lost ? { hosts: "A host is lost" } : {}) };
+  const tabs: [string, string, boolean][] = [["sessions", "Sessions", true], ["agents", "Agents", true], ["hosts", "Hosts", cluster.hosts.length > 0], ["usage", "Usage", hasUsage]];
   const current = view === "" ? "sessions" : view;
   const goTo = (hash: string) => (): void => {
     location.hash = hash;
@@ -141,7 +145,7 @@ function Shell({ api, out }: { api: Api; out: () => void }): JSX.Element {
           <nav aria-label="Views">
             {tabs.filter(([, , shown]) => shown).map(([name, label]) => (
               <a href={`#/${name}`} aria-current={name === current ? "page" : undefined}>
-                {label}{name === "agents" && bad && <i class="alert" role="img" aria-label="An agent needs a look" />}
+                {label}{alerts[name] && <i class="alert" role="img" aria-label={alerts[name]} />}
               </a>
             ))}
           </nav>
@@ -153,6 +157,8 @@ function Shell({ api, out }: { api: Api; out: () => void }): JSX.Element {
         </header>
         {current === "agents" ? (
           <Agents {...measured} />
+        ) : current === "hosts" ? (
+          <Hosts {...cluster} />
         ) : current === "usage" ? (
           <Usage />
         ) : (

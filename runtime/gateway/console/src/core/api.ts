@@ -14,6 +14,8 @@ export class Problem extends Error {
 export interface Page {
   sessions: ListedSession[];
   next: string;
+  /** Hosts that did not answer: their sessions are not among these. */
+  missing: string[];
 }
 
 /** A file of an input, by its SHA-256. */
@@ -104,7 +106,12 @@ export class Api {
     if (filter.agent !== "") query.set("agent_id", filter.agent);
     if (filter.cursor) query.set("cursor", filter.cursor);
     const it = await this.json("GET", `/v1/sessions?${query}`);
-    return { sessions: list(it.sessions).map(listed).filter((each) => each.id !== ""), next: str(it.next) };
+    return { sessions: list(it.sessions).map(listed).filter((each) => each.id !== ""), next: str(it.next), missing: list(it.missing).map(str) };
+  }
+
+  /** The hosts of the cluster; none where the daemon is alone. */
+  async hosts(): Promise<Obj[]> {
+    return list((await this.json("GET", "/v1/hosts")).hosts).map(obj);
   }
 
   async create(agent: string, options: { [name: string]: string }): Promise<string> {

@@ -92,6 +92,7 @@ const FACTS: { [fact: string]: string } = {
   process_ended: "the agent's process ended",
   resumed: "a process serves the session again",
   host_restarted: "the host ended and was started again",
+  moved: "the session moved to another host",
 };
 
 /** What has no row of its own. A type that the console does not know is shown as it is: nothing is lost silently. */
@@ -114,7 +115,8 @@ export function noteOf(entry: Entry): Note {
       const fact = str(entry.fact);
       const end = num(entry.exit_code) ?? num(entry.signal);
       const context = str(entry.context);
-      const said = str(entry.message) || (Object.hasOwn(FACTS, fact) ? FACTS[fact] : fact) || "a fact";
+      const name = fact === "moved" ? str(entry.message) : "";
+      const said = (name !== "" ? `the session moved to the host ${name}` : str(entry.message)) || (Object.hasOwn(FACTS, fact) ? FACTS[fact] : fact) || "a fact";
       const extra = [
         end !== undefined ? (num(entry.exit_code) !== undefined ? `exit status ${end}` : `signal ${end}`) : "",
         context !== "" ? `context ${context}` : "",

@@ -25,6 +25,8 @@ export interface ListedSession {
   bytes: number;
   openTurns: number;
   openRequests: number;
+  /** Which has it, where there are several. */
+  host: string;
 }
 
 export interface Me {
@@ -62,5 +64,6 @@ export function listed(value: unknown): ListedSession {
     bytes: num(it.bytes) ?? 0,
     openTurns: num(it.open_turns) ?? 0,
     openRequests: num(it.open_requests) ?? 0,
+    host: str(it.host),
   };
 }

@@ -30,7 +30,7 @@ export function Icon({ name }: { name: string }): JSX.Element {
 
 const STATES: { [state: string]: string } = {
   running: "running", idle: "idle", detached: "asleep", closed: "closed", failed: "failed", queued: "queued",
-  asks: "needs an answer",
+  asks: "needs an answer", up: "up", draining: "draining", lost: "lost",
 };
 
 /** A dot and a word; what the dot says is in the word too. */

@@ -71,6 +71,7 @@ function Session({ store }: { store: SessionStore }): JSX.Element {
           <p class="dim">
             <State state={store.state} />
             {store.agent !== "" && <span>{visible(store.agent)}</span>}
+            {str(store.attached.host) !== "" && <span title="its host">{visible(str(store.attached.host))}</span>}
             {fold.settings.model !== "" && <span>{visible(fold.settings.model)}</span>}
             {fold.settings.mode !== "" && <span>{visible(fold.settings.mode)}</span>}
             {fold.context && fold.context.total > 0 && (

@@ -21,6 +21,7 @@ export function Sessions({ current, create }: { current: string; create: () => v
   const [sessions, list] = useState<ListedSession[]>([]);
   const [next, setNext] = useState("");
   const [pages, setPages] = useState(1);
+  const [missing, miss] = useState<string[]>([]);
   const [fault, fail] = useState("");
   const [loaded, load] = useState(false);
   const asked = useRef(0);
@@ -32,10 +33,12 @@ export function Sessions({ current, create }: { current: string; create: () => v
     const mine = ++asked.current;
     try {
       const found = new Map<string, ListedSession>();
+      const silent = new Set<string>();
       let cursor = "";
       for (let page = 0; page < pages; page += 1) {
         const answer = await api.sessions({ text: words, state, agent, ...(cursor !== "" ? { cursor } : {}) });
         for (const each of answer.sessions) if (!found.has(each.id)) found.set(each.id, each);
+        for (const host of answer.missing) silent.add(host);
         cursor = answer.next;
         if (cursor === "") break;
       }
@@ -44,6 +47,7 @@ export function Sessions({ current, create }: { current: string; create: () => v
       seen.learn([...found.values()]);
       list([...found.values()]);
       setNext(cursor);
+      miss([...silent]);
       fail("");
       load(true);
     } catch (error) {
@@ -91,12 +95,14 @@ export function Sessions({ current, create }: { current: string; create: () => v
               <span class="under">
                 <State state={each.openRequests > 0 ? "asks" : each.state} quiet={each.state === "idle"} />
                 <span class="agent">{visible(each.agent)}</span>
+                {each.host !== "" && <span class="agent" title="its host">{visible(each.host)}</span>}
                 {each.cwd !== "" && <span class="path">{visible(tail(each.cwd))}</span>}
               </span>
             </a>
           </li>
         ))}
       </ul>
+      {missing.length > 0 && <p class="empty" role="status">No answer of {missing.map(visible).join(", ")}: sessions there are not listed.</p>}
       {next !== "" && <button type="button" class="quiet more" onClick={() => setPages(pages + 1)}>More sessions</button>}
       {loaded && sessions.length === 0 && (
         <p class="empty">
