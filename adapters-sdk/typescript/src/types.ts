@@ -522,6 +522,8 @@ export interface SessionsListResultMessage {
   entries?: SessionEntry[];
   /** Why there are none. */
   error?: string;
+  /** The hosts whose sessions are not among them, since they did not answer. */
+  missing?: string[];
   /** What asks for those behind them, where there may be more. */
   next?: string;
   /** The sessions of the relay's journal, the last active first ([journal.12]). */
@@ -1267,6 +1269,8 @@ export interface ListedSession {
   cwd?: string;
   /** How many entries it has. */
   entries?: number;
+  /** The host that has it, where there are several. */
+  host?: string;
   /** How many of its requests wait for an answer: permissions and questions. */
   open_requests?: number;
   /** How many of its turns have no end. */
@@ -1589,7 +1593,7 @@ export const FIELDS: ReadonlyMap<string, readonly string[]> = new Map([
   ["session.start", ["_meta","add_dirs","agent_id","allowed_domains","allowed_tools","cwd","denied_tools","env","exchange_dir","extensions","extra_args","iteration","max_cost_usd","max_line","max_turns","mcp_servers","mode","model","permission_mode","protocol","reasoning_effort","resume","role","run_id","session_id","skills","system_prompt","system_prompt_mode","task_id","temperature","turn_id","type","user_id","variables"]],
   ["session.update", ["_meta","allowed_tools","denied_tools","mode","model","permission_mode","reasoning_effort","session_id","turn_id","type"]],
   ["sessions.list", ["_meta","agent_id","cursor","cwd","extensions","id","limit","request_id","session_id","state","text","turn_id","type"]],
-  ["sessions.list.result", ["_meta","entries","error","next","request_id","session_id","sessions","turn_id","type"]],
+  ["sessions.list.result", ["_meta","entries","error","missing","next","request_id","session_id","sessions","turn_id","type"]],
   ["steer.result", ["_meta","delivered","message_id","reason","session_id","turn_id","type"]],
   ["stop", ["_meta","reason","session_id","turn_id","type"]],
   ["stop.requested", ["_meta","by","reason","session_id","turn_id","type"]],

@@ -257,6 +257,7 @@ pub(super) const LISTED_SESSIONS: Kind = List(&[
     optional("bytes", Uint),
     optional("open_turns", Uint),
     optional("open_requests", Uint),
+    optional("host", Text),
 ]);
 
 pub(super) const PER_MODEL: Kind = Map(&Object(&[

@@ -127,6 +127,8 @@ objects! {
         pub sessions: Option<Vec<ListedSession>>,
         /// What asks for those behind them, where there may be more.
         pub next: Option<String>,
+        /// The hosts whose sessions are not among them, since they did not answer.
+        pub missing: Option<Vec<String>>,
         /// Why there are none.
         pub error: Option<String>,
     }
@@ -157,7 +159,7 @@ impl SessionsListResult {
     /// The answer to this request, with nothing in it yet.
     #[must_use]
     pub fn to(request_id: RequestId) -> Self {
-        Self { request_id, entries: None, sessions: None, next: None, error: None }
+        Self { request_id, entries: None, sessions: None, next: None, missing: None, error: None }
     }
 }
 

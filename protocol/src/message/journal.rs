@@ -129,6 +129,8 @@ objects! {
         pub open_turns: Option<u64>,
         /// How many of its requests wait for an answer: permissions and questions.
         pub open_requests: Option<u64>,
+        /// The host that has it, where there are several.
+        pub host: Option<String>,
     }
 
     /// Entries that this hub does not get ([journal.7]). No entry itself.

@@ -249,6 +249,7 @@ impl<'a> Wanted<'a> {
             bytes: Some(listed.known.bytes),
             open_turns: Some(activity.open_turns as u64),
             open_requests: Some(activity.open_requests as u64),
+            host: None,
         }))
     }
 }

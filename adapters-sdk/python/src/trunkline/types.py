@@ -423,6 +423,7 @@ class SessionsListResult(Stored):
     _meta: NotRequired[dict[str, Any]]
     entries: NotRequired[list[SessionEntry]]
     error: NotRequired[str]
+    missing: NotRequired[list[str]]
     next: NotRequired[str]
     sessions: NotRequired[list[ListedSession]]
     turn_id: NotRequired[str]
@@ -973,6 +974,7 @@ class ListedSession(TypedDict):
     created: NotRequired[str]
     cwd: NotRequired[str]
     entries: NotRequired[int]
+    host: NotRequired[str]
     open_requests: NotRequired[int]
     open_turns: NotRequired[int]
     state: NotRequired[SessionState]
@@ -1117,7 +1119,7 @@ FIELDS: dict[str, frozenset[str]] = {
     "session.start": frozenset(["_meta", "add_dirs", "agent_id", "allowed_domains", "allowed_tools", "cwd", "denied_tools", "env", "exchange_dir", "extensions", "extra_args", "iteration", "max_cost_usd", "max_line", "max_turns", "mcp_servers", "mode", "model", "permission_mode", "protocol", "reasoning_effort", "resume", "role", "run_id", "session_id", "skills", "system_prompt", "system_prompt_mode", "task_id", "temperature", "turn_id", "type", "user_id", "variables"]),
     "session.update": frozenset(["_meta", "allowed_tools", "denied_tools", "mode", "model", "permission_mode", "reasoning_effort", "session_id", "turn_id", "type"]),
     "sessions.list": frozenset(["_meta", "agent_id", "cursor", "cwd", "extensions", "id", "limit", "request_id", "session_id", "state", "text", "turn_id", "type"]),
-    "sessions.list.result": frozenset(["_meta", "entries", "error", "next", "request_id", "session_id", "sessions", "turn_id", "type"]),
+    "sessions.list.result": frozenset(["_meta", "entries", "error", "missing", "next", "request_id", "session_id", "sessions", "turn_id", "type"]),
     "steer.result": frozenset(["_meta", "delivered", "message_id", "reason", "session_id", "turn_id", "type"]),
     "stop": frozenset(["_meta", "reason", "session_id", "turn_id", "type"]),
     "stop.requested": frozenset(["_meta", "by", "reason", "session_id", "turn_id", "type"]),

@@ -342,6 +342,7 @@ pub(crate) const TABLES: &[Table] = &[
             ),
             optional("sessions", LISTED_SESSIONS),
             optional("next", Text),
+            optional("missing", Strings),
             optional("error", Text),
         ],
     ),
