@@ -16,15 +16,19 @@ pub struct Me {
 }
 
 /// Why a session is not taken.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Kept {
     /// It is this host's already.
+    #[error("this host has it already")]
     Own,
     /// Its owner is alive, or not gone for certain.
+    #[error("the host {0} has it, and is waited for until its lease has ended")]
     Alive(String),
     /// It was removed.
+    #[error("it was removed")]
     Removed,
     /// Its files are on this storage of the host, which this one does not have.
+    #[error("its files are on the storage {storage} of the host {host}")]
     Elsewhere {
         /// The host that had it last.
         host: String,
@@ -32,6 +36,7 @@ pub enum Kept {
         storage: String,
     },
     /// It was opened under another configuration, by this host.
+    #[error("the host {0} opened it under another configuration")]
     Differs(String),
 }
 
@@ -47,6 +52,7 @@ pub fn opened(me: &Me, id: &str, agent: Option<&str>, storage: Option<String>) -
         agent: agent.map(str::to_owned),
         storage,
         digest: me.digest.clone(),
+        anew: None,
     }
 }
 
@@ -89,11 +95,14 @@ pub fn taken(
         return Err(Kept::Elsewhere { host: row.host.clone(), storage: storage.clone() });
     }
     let moved = row.storage.as_ref().is_some_and(|storage| !me.storage.contains(storage));
+    let epoch = row.epoch.max(known.last_epoch) + 1;
     Ok(SessionRow {
         host: me.host.clone(),
         incarnation: me.incarnation.clone(),
-        epoch: row.epoch.max(known.last_epoch) + 1,
+        epoch,
         state: State::Owned,
+        // One who took it so and ended before the record had it leaves that to the next.
+        anew: if moved { Some(epoch) } else { row.anew.filter(|anew| *anew > known.last_epoch) },
         storage: if moved { me.storage.first().cloned() } else { row.storage.clone() },
         digest: me.digest.clone(),
         ..row.clone()
@@ -160,7 +169,12 @@ mod tests {
         assert_eq!(taken(&row, &b, known, |_| true), Err(elsewhere));
         assert!(taken(&row, &c, known, |_| true).is_ok());
         let relocates = Known { relocates: true, ..known };
-        assert_eq!(taken(&row, &b, relocates, |_| true).unwrap().storage, None);
+        let anew = taken(&row, &b, relocates, |_| true).unwrap();
+        assert_eq!((&anew.storage, anew.anew), (&None, Some(2)));
+        assert_eq!(taken(&row, &c, relocates, |_| true).unwrap().anew, None, "its files are there");
+        // Its next owner says so, where the first one has not; and no one says it twice.
+        let next = |last_epoch| taken(&anew, &c, Known { last_epoch, ..known }, |_| true).unwrap().anew;
+        assert_eq!((next(1), next(2), next(3)), (Some(2), None, None));
         let other = Me { digest: "e".to_owned(), ..c };
         assert_eq!(taken(&row, &other, known, |_| true), Err(Kept::Differs("a".to_owned())));
     }

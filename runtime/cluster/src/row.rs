@@ -90,6 +90,9 @@ pub struct SessionRow {
     pub storage: Option<String>,
     /// Of the configuration under which it was opened.
     pub digest: String,
+    /// The epoch in which its files stayed behind, until its record says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anew: Option<u64>,
 }
 
 impl SessionRow {

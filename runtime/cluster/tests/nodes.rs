@@ -184,7 +184,64 @@ async fn turns_that_run_at_the_deadline_of_a_drain_are_stopped_and_their_session
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_session_whose_files_are_elsewhere_is_unavailable_until_someone_moves_it() {
+async fn sessions_whose_files_are_elsewhere_are_unavailable_until_they_begin_anew_at_any_host() {
+    let memory = Memory::default();
+    let a = Machine::with(&memory, "a", &["disk"]).await;
+    let ids: Vec<_> = (0..6).map(|n| id(&format!("s-{n}"))).collect();
+    for id in &ids {
+        a.open_here(id).await;
+        a.turn(id, "m", "one").await;
+    }
+    let never = id("never-spoken-to");
+    a.open_here(&never).await;
+    let b = Machine::start(&memory, "b").await;
+    let c = Machine::start(&memory, "c").await;
+    until(|| b.node.hosts().len() == 3 && c.node.hosts().len() == 3).await;
+    assert!(b.node.relocate(&ids[0]).await.unwrap_err().contains("the host a has it"), "its host is alive");
+    memory.cut("a", true);
+    for machine in [&b, &c] {
+        until(|| machine.node.hosts()[0].state == HostPhase::Lost).await;
+    }
+    let command = format!("trunkline sessions attach {} --relocate", ids[0]);
+    let says = |place: &Place, what: &str| match place {
+        Place::Unavailable { host, why } => host == "a" && why.contains("disk") && why.contains(what),
+        _ => false,
+    };
+    let place = b.node.locate(&ids[0]).await;
+    assert!(says(&place, &command), "{place:?}");
+    assert!(b.sessions.owned().is_empty() && c.sessions.owned().is_empty());
+
+    let mut at = std::collections::BTreeSet::new();
+    for id in ids.iter().chain([&never]) {
+        // All are asked for at one host, which is not the one that takes each.
+        let host = b.node.relocate(id).await.unwrap();
+        let machine = if host == "b" { &b } else { &c };
+        machine.has(id).await;
+        let moved = machine.entries(id).await.pop().unwrap();
+        let lost = if *id == never { json!(null) } else { json!("lost") };
+        assert_eq!(
+            (&moved["fact"], &moved["message"], &moved["context"]),
+            (&json!("moved"), &json!(host), &lost)
+        );
+        assert_eq!(machine.turn(id, "m-2", "two").await, "two");
+        let entries = machine.entries(id).await;
+        let seqs: Vec<_> = entries.iter().map(|entry| entry["seq"].as_u64().unwrap()).collect();
+        assert_eq!(seqs, (1..=entries.len() as u64).collect::<Vec<_>>());
+        let resumed = entries.iter().find(|entry| entry["fact"] == "resumed").unwrap();
+        assert_eq!(resumed["context"], if *id == never { "kept" } else { "lost" });
+        at.insert(host);
+    }
+    assert_eq!(at.len(), 2, "each host has some");
+    memory.cut("a", false);
+    for id in &ids {
+        let place = b.node.locate(id).await;
+        let there = if place == Place::Here { Place::There("b".to_owned()) } else { place };
+        a.sees(id, &there).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_no_host_takes_sessions_none_begins_anew_and_that_is_not_advised() {
     let memory = Memory::default();
     let a = Machine::with(&memory, "a", &["disk"]).await;
     let id = id("s");
@@ -192,16 +249,13 @@ async fn a_session_whose_files_are_elsewhere_is_unavailable_until_someone_moves_
     a.turn(&id, "m", "one").await;
     let b = Machine::start(&memory, "b").await;
     until(|| b.node.hosts().len() == 2).await;
+    b.node.drain(TTL).await;
     memory.cut("a", true);
     until(|| b.node.hosts()[0].state == HostPhase::Lost).await;
     let place = b.node.locate(&id).await;
-    let is_told = matches!(&place, Place::Unavailable { host, why } if host == "a" && why.contains("disk"));
-    assert!(is_told, "{place:?}");
+    assert!(matches!(&place, Place::Unavailable { why, .. } if !why.contains("--relocate")), "{place:?}");
+    assert!(b.node.relocate(&id).await.unwrap_err().contains("no host"));
     assert!(b.sessions.owned().is_empty());
-    b.node.relocate(&id).await.unwrap();
-    assert_eq!(b.turn(&id, "m-2", "two").await, "two");
-    memory.cut("a", false);
-    a.sees(&id, &Place::There("b".to_owned())).await;
 }
 
 #[test]

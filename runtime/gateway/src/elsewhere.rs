@@ -64,6 +64,16 @@ pub trait Elsewhere: fmt::Debug + Send + Sync {
         Box::pin(std::future::ready(Err("these hosts hand nothing over".to_owned())))
     }
 
+    /// Has a host take over a session that is unavailable because its files are on a storage that no host has: what its
+    /// agent had there, it has no more. Gives the host.
+    ///
+    /// # Errors
+    /// Why none has, for who asks to read.
+    fn relocate<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<String, String>> {
+        let _ = id;
+        Box::pin(std::future::ready(Err("these hosts take nothing over".to_owned())))
+    }
+
     /// Resolves when a session that was there is there no more, as far as this host learns of it.
     fn moved(&self, id: &SessionId, host: &str) -> BoxFuture<'static, ()>;
 }

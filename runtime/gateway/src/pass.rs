@@ -72,6 +72,11 @@ impl Pass {
         }
     }
 
+    /// Whether it sees the sessions of all, with every agent.
+    pub(crate) fn sees_all(&self) -> bool {
+        self.visitor().is_none_or(|visitor| visitor.sees_all && visitor.agents.is_none())
+    }
+
     pub(crate) fn may_have(&self, agent: &str) -> bool {
         self.visitor().is_none_or(|visitor| visitor.may_have(agent))
     }

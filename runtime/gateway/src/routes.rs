@@ -69,6 +69,8 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/hosts", get(hosts::list))
         .route("/v1/sessions", get(sessions::listed).post(sessions::open))
         .merge(of_session)
+        // No host has it.
+        .route("/v1/sessions/{id}/relocate", post(hosts::relocate))
         .route("/v1/usage", get(operate::usage))
         .route("/v1/tokens", get(tokens::list).post(tokens::make))
         .route("/v1/tokens/{id}", delete(tokens::revoke))

@@ -171,8 +171,7 @@ impl Facts {
     /// Learns from the end of a turn.
     pub(crate) fn learn_from_end(&mut self, end: &TurnComplete) {
         if end.clear_session == Some(true) {
-            (self.native_session_id, self.params) = (None, None);
-            self.has_begun_anew = true;
+            self.lose_context();
         }
         if let Some(id) = &end.native_session_id {
             self.native_session_id = Some(id.clone());
@@ -180,6 +179,13 @@ impl Facts {
         if let Some(params) = &end.session_params {
             self.params = serde_json::from_str(params.get()).ok();
         }
+    }
+
+    /// What the agent had is not where it is opened next: it begins anew. Whether there was anything.
+    pub(crate) fn lose_context(&mut self) -> bool {
+        (self.native_session_id, self.params) = (None, None);
+        self.has_begun_anew = true;
+        self.was_served
     }
 
     /// Takes the first input for a headline, where there is no better one.
@@ -300,5 +306,9 @@ mod tests {
         let anew = r#"{"type":"session.info","session_id":"s","native_session_id":"n-2","display_id":"parser work"}"#;
         assert_eq!(native(resumed(&mut facts, &[anew])).as_deref(), Some("n-2"));
         assert_eq!(facts.title.as_deref(), Some("parser work"));
+
+        assert!(facts.lose_context(), "it was served");
+        assert_eq!(resumed(&mut facts, &[]), None, "what it had is on another machine");
+        assert_eq!(native(resumed(&mut facts, &[anew])).as_deref(), Some("n-2"));
     }
 }

@@ -160,6 +160,7 @@ impl Shared {
         id: &SessionId,
         epoch: u64,
         facts: Vec<HostFact>,
+        begins_anew: bool,
     ) -> Result<(), AdoptError> {
         let journal = self.journal.clone();
         let known = journal.find(id.as_str()).and_then(|key| Some((key, journal.known(key)?)));
@@ -169,7 +170,7 @@ impl Shared {
         let read = tokio::task::spawn_blocking(move || {
             match epoch_of(&journal, key, known.last).filter(|last| *last > epoch) {
                 Some(later) => Err(AdoptError::Epoch(later)),
-                None => Ok(recovery::take_over(&journal, key, epoch, facts)?),
+                None => Ok(recovery::take_over(&journal, key, epoch, facts, begins_anew)?),
             }
         });
         let batch = read.await.map_err(|_| AdoptError::Ends)??.ok_or(AdoptError::Unknown)?;
@@ -254,14 +255,15 @@ impl Sessions {
     }
 
     /// Takes over a session of which this machine has all that the record has: writes that this host has it, as the first
-    /// entry of the epoch, and that what was open is closed; then it is served.
+    /// entry of the epoch, and that what was open is closed; then it is served. Where it `begins_anew`, what its agent had is
+    /// on another machine: that entry says `context: lost`, and nothing is resumed.
     ///
     /// # Errors
     /// [`AdoptError`]. The session is not served then.
     ///
     /// # Cancel safety
     /// Dropped, that entry may or may not be in the record: begin again, with a later epoch.
-    pub async fn adopt(&self, id: &SessionId, epoch: u64) -> Result<(), AdoptError> {
+    pub async fn adopt(&self, id: &SessionId, epoch: u64, begins_anew: bool) -> Result<(), AdoptError> {
         let shared = self.shared();
         self.release(id);
         self.left(id).await;
@@ -278,7 +280,7 @@ impl Sessions {
                 facts.push(fact(Fact::ProcessEnded, message));
             }
         }
-        shared.take_over(id, epoch, facts).await?;
+        shared.take_over(id, epoch, facts, begins_anew).await?;
         let mut registry = shared.registry();
         if registry.is_over {
             return Err(AdoptError::Ends);
@@ -454,7 +456,7 @@ impl Leaves {
         let dropped = shared.recording().take_dropped(&self.id);
         let message = format!("{dropped} entries did not get into the record, and are dropped: {why}");
         let fact = HostFact { fact: Some(Fact::ProcessEnded), message: Some(message), ..HostFact::default() };
-        let mended = tokio::time::timeout(MEND, shared.take_over(&self.id, epoch, vec![fact])).await;
+        let mended = tokio::time::timeout(MEND, shared.take_over(&self.id, epoch, vec![fact], false)).await;
         let mut registry = shared.registry();
         match mended {
             Ok(Ok(())) => registry.ownership.shut(&self.id, epoch, false),

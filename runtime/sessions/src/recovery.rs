@@ -2,7 +2,7 @@
 
 use trunkline_journal::{Journal, ReadError, SessionKey, Ticket};
 use trunkline_protocol::{
-    AdapterBody, Category, Delivered, Fact, Failure, HostFact, RelayBody, RequestDecided, SessionId,
+    AdapterBody, Category, Context, Delivered, Fact, Failure, HostFact, RelayBody, RequestDecided, SessionId,
     SteerResult, StopReason, ToolEnd, TurnComplete,
 };
 
@@ -37,15 +37,23 @@ pub(crate) fn recover(journal: &Journal, key: SessionKey) -> Result<Ticket, Read
     Ok(settle(facts, entries, RESTARTED).put(journal, key, known))
 }
 
-/// What a host writes first of a session that it takes over: these facts, and that what was open is closed. Blocks for reads
-/// of the disk. `None` where the journal has none that can be read.
+/// What a host writes first of a session that it takes over: these facts, and that what was open is closed. Where what the
+/// agent had stays behind, the first of them says that its context is lost. Blocks for reads of the disk. `None` where the
+/// journal has none that can be read.
 pub(crate) fn take_over(
     journal: &Journal,
     key: SessionKey,
     epoch: u64,
-    written: Vec<HostFact>,
+    mut written: Vec<HostFact>,
+    begins_anew: bool,
 ) -> Result<Option<Batch>, ReadError> {
-    let Some(facts) = Facts::read(journal, key)? else { return Ok(None) };
+    let Some(mut facts) = Facts::read(journal, key)? else { return Ok(None) };
+    if begins_anew
+        && facts.lose_context()
+        && let Some(first) = written.first_mut()
+    {
+        first.context = Some(Context::Lost);
+    }
     let Ok(id) = SessionId::new(&facts.id) else { return Ok(None) };
     let known = journal.known(key).map_or(0, |known| known.last);
     let mut entries = Entries::new(id, epoch, known);

@@ -127,12 +127,4 @@ impl Node {
             answer => Err(io::Error::other(format!("{answer:?}"))),
         }
     }
-
-    /// Takes a session over whose files are elsewhere: what its agent had there, it has no more.
-    ///
-    /// # Errors
-    /// Why it stays.
-    pub async fn relocate(&self, id: &SessionId) -> Result<(), String> {
-        self.shared.take(id, true).await.map_err(|error| error.to_string())
-    }
 }

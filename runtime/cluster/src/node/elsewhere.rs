@@ -11,7 +11,7 @@ use super::{Node, Shared, letters::Answer, take::NotTaken};
 use crate::{
     ownership::Kept,
     placement::{Needs, candidates, fits, survivor},
-    row::{SessionRow, State},
+    row::{HostRow, SessionRow, State},
 };
 
 impl Shared {
@@ -58,8 +58,17 @@ impl Shared {
         let back = names.contains(&&*row.host).then_some(&*row.host);
         let Some(to) = back.or_else(|| survivor(&row.id, names)) else {
             let storage = row.storage.as_deref().map(|storage| format!(" with the storage {storage}"));
+            let anew = match heir(row, &alive) {
+                Some(_) => {
+                    let id = &row.id;
+                    format!(
+                        ", or have another host begin it anew by `trunkline sessions attach {id} --relocate`"
+                    )
+                }
+                None => String::new(),
+            };
             return unavailable(format!(
-                "no host{} that has the same configuration is up; start {}, or move the session by --relocate",
+                "no host{} that has the same configuration is up; start {}{anew}",
                 storage.unwrap_or_default(),
                 row.host,
             ));
@@ -80,6 +89,20 @@ impl Shared {
             Ok(Answer::Not(why)) => unavailable(why),
             Ok(Answer::Exists) => unavailable("its host is not certain".to_owned()),
             Err(why) => unavailable(format!("{to} does not answer: {why}")),
+        }
+    }
+
+    /// Has a session taken over whose files stay behind, by the host that all agree on, which is given.
+    async fn relocate(&self, id: &SessionId) -> Result<String, String> {
+        let Some(read) = self.read(id).await? else { return Err(NotTaken::Unknown.to_string()) };
+        let alive = self.alive();
+        let none = || "no host that has the same configuration takes further sessions".to_owned();
+        let to = heir(&read.row, &alive).ok_or_else(none)?;
+        match self.take_at(to, id, true).await {
+            Ok(Answer::Done) => Ok(to.to_owned()),
+            Ok(Answer::Not(why)) => Err(why),
+            Ok(Answer::Exists) => Err(format!("the answer of {to} has no meaning here")),
+            Err(why) => Err(format!("{to} does not answer: {why}")),
         }
     }
 
@@ -148,6 +171,12 @@ impl Shared {
     }
 }
 
+/// The host that takes over a session whose files stay behind.
+fn heir<'a>(row: &SessionRow, alive: &'a [HostRow]) -> Option<&'a str> {
+    let bare = SessionRow { storage: None, ..row.clone() };
+    survivor(&row.id, alive.iter().filter(|host| fits(host, &bare)).map(|host| &*host.host))
+}
+
 impl Elsewhere for Node {
     fn locate<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Place> {
         Box::pin(self.shared.locate(id))
@@ -185,6 +214,10 @@ impl Elsewhere for Node {
                 }
             }
         })
+    }
+
+    fn relocate<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(self.shared.relocate(id))
     }
 
     fn moved(&self, id: &SessionId, host: &str) -> BoxFuture<'static, ()> {

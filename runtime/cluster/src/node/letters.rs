@@ -8,10 +8,11 @@ use tokio::{io::DuplexStream, sync::mpsc};
 use trunkline_gateway::Who;
 use trunkline_protocol::SessionId;
 
-use super::Shared;
+use super::{Shared, take::NotTaken};
 use crate::{
     fabric::{Address, Letter},
     lock,
+    ownership::Kept,
     tunnel::{self, LETTERS, Way},
 };
 
@@ -162,11 +163,15 @@ impl Shared {
     }
 
     async fn taken(&self, have: Have) -> Answer {
-        let Ok(id) = SessionId::new(&have.id) else {
-            return Answer::Not("no session has this id".to_owned());
-        };
-        match self.take(&id, have.relocates).await {
-            Ok(()) | Err(super::take::NotTaken::Kept(crate::ownership::Kept::Own)) => Answer::Done,
+        match SessionId::new(&have.id) {
+            Ok(id) => self.take_here(&id, have.relocates).await,
+            Err(_) => Answer::Not("no session has this id".to_owned()),
+        }
+    }
+
+    async fn take_here(&self, id: &SessionId, relocates: bool) -> Answer {
+        match self.take(id, relocates).await {
+            Ok(()) | Err(NotTaken::Kept(Kept::Own)) => Answer::Done,
             Err(why) => Answer::Not(why.to_string()),
         }
     }
@@ -219,8 +224,11 @@ impl Shared {
         self.ask(host, PLACE, &have, PLACES).await
     }
 
-    /// Asks a host to take over a session.
+    /// Has a host, or this one, take over a session.
     pub(super) async fn take_at(&self, host: &str, id: &SessionId, relocates: bool) -> io::Result<Answer> {
+        if host == self.at.host {
+            return Ok(self.take_here(id, relocates).await);
+        }
         let have = Have { id: id.as_str().to_owned(), agent: None, relocates };
         self.ask(host, TAKE, &have, TAKES).await
     }

@@ -33,7 +33,7 @@ const TRIES: usize = 5;
 pub(super) enum NotTaken {
     #[error("there is no session of this id")]
     Unknown,
-    #[error("{0:?}")]
+    #[error("{0}")]
     Kept(Kept),
     #[error("{0}")]
     Failed(String),
@@ -132,7 +132,7 @@ impl Shared {
             }
             let last = self.copy(id, &key).await.map_err(failed)?;
             self.keeper.begin(id, row.epoch, last);
-            match sessions.adopt(id, row.epoch).await {
+            match sessions.adopt(id, row.epoch, row.anew.is_some()).await {
                 Ok(()) => {
                     tracing::info!(session = %id, epoch = row.epoch, from = %read.row.host, "a session was taken over");
                     return Ok(());

@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// How long it may take to learn where a session is, or to get a connection there.
-pub(super) const REACHED: Duration = Duration::from_secs(5);
+pub(crate) const REACHED: Duration = Duration::from_secs(5);
 
 /// How long an answer is waited for when the gateway ends.
 const ENDING: Duration = Duration::from_secs(1);
@@ -93,10 +93,12 @@ pub(super) fn of_place(place: Place) -> Answer<Option<String>> {
         Place::Here => Ok(None),
         Place::There(host) => Ok(Some(host)),
         Place::Unknown => Err(Problem::no_session()),
-        Place::Unavailable { host, why } => Err(Problem::unavailable(format!(
-            "the session is at the host {host}, which does not serve it now: {why}"
-        ))),
+        Place::Unavailable { host, why } => Err(Problem::unavailable(unserved(&host, &why))),
     }
+}
+
+pub(super) fn unserved(host: &str, why: &str) -> String {
+    format!("the session is at the host {host}, which does not serve it now: {why}")
 }
 
 pub(super) fn moved(host: &str) -> Problem {

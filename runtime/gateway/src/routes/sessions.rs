@@ -155,6 +155,10 @@ pub(super) async fn show(
     let one = One::join(&shared.sessions_for(&pass), &id).await?;
     let mut shown = serde_json::to_value(&one.attached).unwrap_or_default();
     shown["id"] = json!(id);
+    let hosts = shared.options.elsewhere.as_ref().map(|elsewhere| elsewhere.hosts());
+    if let Some(own) = hosts.and_then(|hosts| hosts.into_iter().find(|host| host.is_this)) {
+        shown["host"] = json!(own.id);
+    }
     Ok(Body(shown))
 }
 

@@ -41,7 +41,7 @@ pub struct Known {
     gateways: Mutex<HashMap<String, Arc<Gateway>>>,
     /// What is served of others, by host.
     served: Mutex<HashMap<String, JoinSet<()>>>,
-    /// Where the next sessions are placed.
+    /// Where the next sessions are placed, and which host takes over.
     next: Mutex<Option<String>>,
     /// How often something has moved.
     moves: watch::Sender<u64>,
@@ -64,6 +64,10 @@ impl Known {
 
     pub fn next_at(&self, host: &str) {
         *self.next.lock().unwrap() = Some(host.to_owned());
+    }
+
+    pub fn next_nowhere(&self) {
+        *self.next.lock().unwrap() = None;
     }
 
     /// Cuts all that a host serves for others, as when it is killed. Others cannot connect to it any more.
@@ -148,6 +152,15 @@ impl Elsewhere for Seen {
             id,
         };
         names.into_iter().map(state).collect()
+    }
+
+    fn relocate<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<String, String>> {
+        let next = self.known.next.lock().unwrap().clone();
+        let taken = next.ok_or_else(|| "none has room".to_owned());
+        if let Ok(host) = &taken {
+            self.known.put(id.as_str(), Place::There(host.clone()));
+        }
+        std::future::ready(taken).boxed()
     }
 
     fn moved(&self, id: &SessionId, host: &str) -> BoxFuture<'static, ()> {

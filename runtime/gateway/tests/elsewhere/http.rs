@@ -216,6 +216,41 @@ async fn a_host_that_is_not_there_is_named_and_a_stream_of_it_ends() {
     cluster.down().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_no_host_serves_is_taken_over_when_an_admin_asks_any_gateway() {
+    let cluster = Cluster::of(3).await;
+    cluster.known.next_at("b");
+    let user = cluster.user(0);
+    let id = user.open().await;
+    let (session, relocate) = (format!("/v1/sessions/{id}"), format!("/v1/sessions/{id}/relocate"));
+    assert_eq!(user.get(&session).await.must_be(200).json()["host"], "b");
+
+    // It is served: it stays.
+    for host in 0..3 {
+        let told = cluster.user(host).post(&relocate, &json!({})).await.must_be(409).json();
+        assert!(told["detail"].as_str().unwrap().contains("serves the session"), "{told}");
+    }
+    user.post("/v1/sessions/never/relocate", &json!({})).await.must_be(404);
+
+    let away = Place::Unavailable { host: "z".to_owned(), why: "no host has the storage disk".to_owned() };
+    cluster.known.put(&id, away.clone());
+    user.get(&session).await.must_be(503);
+    for (scope, all_sessions) in [(Scope::Control, true), (Scope::Admin, false)] {
+        cluster.bearer(0, scope, all_sessions).0.post(&relocate, &json!({})).await.must_be(403);
+    }
+    cluster.known.next_nowhere();
+    let told = user.post(&relocate, &json!({})).await.must_be(503).json();
+    assert!(told["detail"].as_str().unwrap().contains("none has room"), "{told}");
+    assert_eq!(cluster.known.row(&id), Some(away));
+
+    // The one that is asked need not be the one that takes it.
+    cluster.known.next_at("b");
+    let (admin, _) = cluster.bearer(2, Scope::Admin, true);
+    assert_eq!(admin.post(&relocate, &json!({})).await.must_be(200).json(), json!({ "host": "b" }));
+    assert_eq!(user.turn(&id, "hello").await, "hello");
+    cluster.down().await;
+}
+
 /// Two hosts may each take another for the owner.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_is_carried_once() {
