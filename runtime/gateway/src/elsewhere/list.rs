@@ -16,7 +16,9 @@ use futures_util::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use trunkline_protocol::SessionsList;
+use trunkline_protocol::{
+    AdapterBody, AdapterMessage, RequestId, SessionId, SessionsList, SessionsListResult,
+};
 
 use super::{Elsewhere, HostPhase, carry};
 use crate::{
@@ -38,6 +40,9 @@ const PAGE_BYTES: usize = 2 * 1024 * 1024;
 /// How many sessions a page has, unless the request says otherwise, and at most.
 const PAGE: u32 = 50;
 const LONGEST: u32 = 1000;
+
+/// How much the sessions of a page take together, in bytes, so that it fits into a line of 1 MiB.
+const BYTES: usize = 896 * 1024;
 
 /// A page of a host's own sessions.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -116,6 +121,32 @@ pub(crate) async fn merged(
         found.insert(host, page);
     }
     Ok(put_together(&from, found, usize::try_from(limit).unwrap_or(usize::MAX)))
+}
+
+/// The same, as the line with which a hub on a pipe is answered.
+pub(crate) async fn line(
+    shared: &Arc<Shared>,
+    pass: &Pass,
+    elsewhere: &dyn Elsewhere,
+    asked: SessionsList,
+) -> Vec<u8> {
+    let request = asked.request_id.clone();
+    match merged(shared, pass, elsewhere, asked).await {
+        Ok(page) => {
+            let mut answer = json!(page);
+            answer["type"] = json!("sessions.list.result");
+            answer["session_id"] = json!("");
+            answer["request_id"] = json!(request);
+            format!("{answer}\n").into_bytes()
+        }
+        Err(problem) => refusal(request, problem.into_detail()),
+    }
+}
+
+/// Why a hub on a pipe gets no list.
+pub(super) fn refusal(request_id: RequestId, why: String) -> Vec<u8> {
+    let result = SessionsListResult { error: Some(why), ..SessionsListResult::to(request_id) };
+    AdapterMessage::new(SessionId::none(), AdapterBody::from(result)).to_line()
 }
 
 /// Asks another host for its page.
@@ -228,16 +259,24 @@ fn put_together(from: &Reached, found: BTreeMap<String, Option<Page>>, limit: us
             has_more.insert(host.clone());
         }
         let sessions = page.sessions.into_iter().zip(page.cursors);
-        all.extend(sessions.map(|(one, at)| (time_of(&at).unwrap_or_default(), host.clone(), at, one)));
+        all.extend(sessions.map(|(mut one, at)| {
+            if let Some(one) = one.as_object_mut() {
+                one.insert("host".to_owned(), json!(host));
+            }
+            (time_of(&at).unwrap_or_default(), host.clone(), at, one)
+        }));
     }
     // Those of a host stay in its order.
     all.sort_by_key(|(time, host, ..)| (Reverse(*time), host.clone()));
     let is_known = |time: u64| known_to.is_none_or(|to| time >= to);
     let mut next = Reached { time: from.time, positions: BTreeMap::new() };
-    let (mut behind, mut taken) = (BTreeMap::new(), 0);
+    let (mut behind, mut taken, mut bytes) = (BTreeMap::new(), 0, 0);
     let mut all = all.into_iter().peekable();
-    while let Some((time, host, at, one)) = all.next_if(|one| taken < limit && is_known(one.0)) {
+    while let Some((time, host, at, one)) = all.next_if(|(time, .., one)| {
         taken += 1;
+        bytes += one.to_string().len() + 1;
+        taken <= limit && (bytes <= BYTES || taken == 1) && is_known(*time)
+    }) {
         next.time = Some(time);
         if !has_more.contains(&host) {
             goes_on.insert(host.clone(), Some(at.clone()));

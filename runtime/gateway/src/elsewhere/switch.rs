@@ -19,11 +19,17 @@ use tokio::{
     task::JoinSet,
     time::timeout,
 };
-use trunkline_protocol::{Category, Head, HostBody, HostMessage, Item, LineReader, MAX_LINE, SessionId};
+use trunkline_protocol::{
+    Category, Head, HostBody, HostMessage, Item, LineReader, MAX_LINE, SessionId, SessionsList,
+};
 use trunkline_relay::{RelayOptions, serve_hub};
 
 use self::lines::{carry, error, refused, write};
-use super::{Elsewhere, Place, Stream, Who, carry::REACHED};
+use super::{
+    Elsewhere, Place, Stream, Who,
+    carry::{REACHED, unserved},
+    list,
+};
 use crate::{gateway::Shared, judge::Folders, pass::Pass, token::Scope};
 
 /// How much is on its way between the switch and this host's relay, in bytes.
@@ -31,6 +37,9 @@ const ROOM: usize = 64 * 1024;
 
 /// How many other hosts one hub may have sessions of. For a further one its pipe is not opened.
 const HOSTS: usize = 256;
+
+/// How many lists of sessions one hub may wait for. A further one is refused.
+const LISTS: usize = 8;
 
 /// How long a hub is still told what is said when its pipe ends.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -73,6 +82,7 @@ enum Ended {
 type Output = Arc<Mutex<Box<dyn AsyncWrite + Send + Unpin>>>;
 
 struct Switch {
+    shared: Arc<Shared>,
     elsewhere: Arc<dyn Elsewhere>,
     pass: Pass,
     output: Output,
@@ -86,6 +96,8 @@ struct Switch {
     /// Whether they carry no further line.
     is_over: watch::Sender<bool>,
     links: HashMap<String, WriteHalf<Box<dyn Stream>>>,
+    /// What answers with the sessions of all hosts.
+    lists: JoinSet<()>,
     /// The sessions of other hosts that the hub has, and what watches that they stay there.
     there: HashMap<SessionId, (String, AbortHandle)>,
     watched: Watched,
@@ -97,6 +109,8 @@ enum To {
     Host(String),
     /// Nowhere: this is the answer.
     Hub(Vec<u8>),
+    /// To all hosts: their sessions are asked for.
+    All(SessionsList),
 }
 
 impl Switch {
@@ -124,6 +138,7 @@ impl Switch {
             tokio::join!(relay, carry(of_own, out, false, never.subscribe()));
         });
         Self {
+            shared: shared.clone(),
             elsewhere,
             pass,
             output,
@@ -133,6 +148,7 @@ impl Switch {
             carrying: JoinSet::new(),
             is_over,
             links: HashMap::new(),
+            lists: JoinSet::new(),
             there: HashMap::new(),
             watched: FuturesUnordered::new(),
         }
@@ -190,6 +206,7 @@ impl Switch {
         match self.way(line).await? {
             To::Own => write(&mut self.own, line.as_bytes()).await,
             To::Hub(answer) => self.output.lock().await.write_all(&answer).await,
+            To::All(asked) => self.list(asked).await,
             To::Host(host) => {
                 self.link(&host).await?;
                 let Self { links, relay, carrying, watched, .. } = self;
@@ -215,10 +232,10 @@ impl Switch {
     /// Where a line goes.
     async fn way(&mut self, line: &str) -> io::Result<To> {
         let Ok(head) = Head::read(line) else { return Ok(To::Own) };
-        let Ok(id) = SessionId::new(&*head.session_id) else { return Ok(To::Own) };
-        if id == SessionId::none() {
-            return Ok(To::Own);
+        if head.session_id.is_empty() {
+            return Ok(self.way_of_pipe(&head.kind, line).await);
         }
+        let Ok(id) = SessionId::new(&*head.session_id) else { return Ok(To::Own) };
         let known = self.there.get(&id).map(|(host, _)| host.clone());
         let is_history = &*head.kind == "session.history";
         let place = match &*head.kind {
@@ -249,16 +266,56 @@ impl Switch {
                 Ok(To::Host(host))
             }
             (Ok(Place::There(host)), Some(known)) if host == known => Ok(To::Host(host)),
-            (Ok(Place::Unavailable { host, why }), _) => {
-                let why = format!("the session is at the host {host}, which does not serve it now: {why}");
-                Ok(To::Hub(refused(&id, why)))
-            }
+            (Ok(Place::Unavailable { host, why }), _) => Ok(To::Hub(refused(&id, unserved(&host, &why)))),
             (Err(why), _) => Ok(To::Hub(refused(&id, why))),
             // It has moved: the hub comes again.
             (Ok(Place::Here | Place::Unknown | Place::There(_)), Some(_)) => {
                 Err(io::ErrorKind::NotConnected.into())
             }
         }
+    }
+
+    /// Where a message of the pipe itself goes: one that asks for sessions of the journal to all hosts, or where it names
+    /// one, to its host.
+    async fn way_of_pipe(&mut self, kind: &str, line: &str) -> To {
+        if kind != "sessions.list" {
+            return To::Own;
+        }
+        let Ok(HostMessage { body: HostBody::SessionsList(asked), .. }) = HostMessage::parse(line) else {
+            return To::Own;
+        };
+        if !asked.extensions.iter().flatten().any(|name| name == "journal") {
+            return To::Own;
+        }
+        let Some(id) = &asked.id else { return To::All(asked) };
+        let Ok(id) = SessionId::new(&**id) else { return To::Own };
+        let why = match self.locate(&id).await {
+            Ok(Place::Here | Place::Unknown) => return To::Own,
+            Ok(Place::There(host)) => return To::Host(host),
+            Ok(Place::Unavailable { host, why }) => unserved(&host, &why),
+            Err(why) => why,
+        };
+        To::Hub(list::refusal(asked.request_id, why))
+    }
+
+    /// Answers with the sessions of all hosts, once they have told theirs.
+    async fn list(&mut self, asked: SessionsList) -> io::Result<()> {
+        while self.lists.try_join_next().is_some() {}
+        if self.lists.len() == LISTS {
+            let why = "too many lists wait already; ask again when one is answered".to_owned();
+            return self.output.lock().await.write_all(&list::refusal(asked.request_id, why)).await;
+        }
+        let (shared, elsewhere, pass) = (self.shared.clone(), self.elsewhere.clone(), self.pass.clone());
+        let output = self.output.clone();
+        self.lists.spawn(async move {
+            let line = list::line(&shared, &pass, &*elsewhere, asked).await;
+            let mut output = output.lock().await;
+            // In vain where the hub has gone.
+            if output.write_all(&line).await.is_ok() {
+                let _ = output.flush().await;
+            }
+        });
+        Ok(())
     }
 
     async fn locate(&mut self, id: &SessionId) -> Result<Place, String> {
@@ -307,9 +364,10 @@ impl Switch {
 
     /// Lets each relay say what it has to say last, and waits for it a little. Who may hear no more hears no other host.
     async fn end(self, ended: Ended) {
-        let Self { output, own, stop_own, mut relay, mut carrying, is_over, mut links, .. } = self;
+        let Self { output, own, stop_own, mut relay, mut carrying, is_over, mut links, mut lists, .. } = self;
         if matches!(ended, Ended::Stopped) {
             is_over.send_replace(true);
+            lists.abort_all();
             if let Some(stop) = stop_own {
                 // Gone has stopped.
                 let _ = stop.send(());
@@ -319,7 +377,8 @@ impl Switch {
         let told = async {
             let ends = join_all(links.values_mut().map(AsyncWriteExt::shutdown));
             let others = async { while carrying.join_next().await.is_some() {} };
-            tokio::join!(ends, others, relay.join_next());
+            let lists = async { while lists.join_next().await.is_some() {} };
+            tokio::join!(ends, others, lists, relay.join_next());
         };
         let _ = timeout(LAST_WORDS, told).await;
         // In vain where the hub has gone.

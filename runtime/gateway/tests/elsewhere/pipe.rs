@@ -157,6 +157,100 @@ async fn a_hub_has_sessions_of_several_hosts_on_one_pipe() {
     cluster.down().await;
 }
 
+/// Asks for a list of the journal, with these members.
+fn list(members: &Value) -> Value {
+    let mut list =
+        json!({"type": "sessions.list", "session_id": "", "request_id": "q", "extensions": ["journal"]});
+    list.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+    list
+}
+
+impl Hub {
+    async fn listed(&mut self, members: Value) -> Value {
+        self.say(list(&members)).await;
+        self.until("", "sessions.list.result").await.pop().unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_on_a_pipe_has_the_sessions_of_all_hosts_page_by_page() {
+    let cluster = Cluster::of(3).await;
+    let mut all = std::collections::BTreeMap::new();
+    for n in 0..20 {
+        let host = ["a", "b", "c"][n % 3];
+        cluster.known.next_at(host);
+        all.insert(cluster.user(0).open().await, host);
+    }
+    // All is stored: what a session stores later moves it to the front.
+    for daemon in &cluster.daemons {
+        daemon.sessions.finish().await;
+    }
+    let mut hub = Hub::at(&cluster.user(1)).await;
+    let (mut found, mut pages, mut cursor) = (Vec::new(), 0, Value::Null);
+    loop {
+        let page = hub.listed(json!({ "limit": 6, "cursor": cursor })).await;
+        assert_eq!(
+            (&page["error"], &page["missing"], &page["request_id"]),
+            (&Value::Null, &Value::Null, &json!("q"))
+        );
+        for one in page["sessions"].as_array().unwrap() {
+            let id = one["session_id"].as_str().unwrap();
+            assert_eq!(one["host"], all[id], "{one}");
+            found.push(id.to_owned());
+        }
+        pages += 1;
+        cursor = page["next"].clone();
+        if cursor.is_null() {
+            break;
+        }
+    }
+    assert_eq!(pages, 4);
+    found.sort();
+    assert_eq!(found, all.keys().cloned().collect::<Vec<_>>(), "each once");
+
+    let refused = hub.listed(json!({ "cursor": "x" })).await;
+    assert!(refused["error"].as_str().unwrap().contains("cursor"), "{refused}");
+    // One of another host is found by its id, and why one is not there is said.
+    let (id, host) = all.iter().find(|(_, host)| **host == "c").unwrap();
+    let one = hub.listed(json!({ "id": id })).await;
+    assert_eq!(one["sessions"][0]["session_id"], **id, "{one}");
+    let away = Place::Unavailable { host: (*host).to_owned(), why: "it is away".to_owned() };
+    cluster.known.put(id, away);
+    let none = hub.listed(json!({ "id": id })).await;
+    assert!(none["error"].as_str().unwrap().contains("the host c, which does not serve it now: it is away"));
+    // What is no list of the journal the relay answers.
+    hub.say(json!({"type": "sessions.list", "session_id": "", "request_id": "q"})).await;
+    let own = hub.until("", "sessions.list.result").await;
+    assert!(own.last().unwrap()["error"].as_str().unwrap().contains("not supported"));
+
+    // A host that does not answer is named; while it is waited for, so many lists wait and no more.
+    cluster.known.deaf.lock().unwrap().push("c".to_owned());
+    for _ in 0..9 {
+        hub.say(list(&json!({}))).await;
+    }
+    let (mut refused, mut partial) = (0, 0);
+    for _ in 0..9 {
+        let page = hub.until("", "sessions.list.result").await.pop().unwrap();
+        match page["error"].as_str() {
+            Some(why) => {
+                assert_eq!((why.contains("too many lists wait"), partial), (true, 0), "{why}");
+                refused += 1;
+            }
+            None => {
+                assert_eq!(page["missing"], json!(["c"]));
+                assert_eq!(
+                    page["sessions"].as_array().unwrap().len(),
+                    all.values().filter(|host| **host != "c").count()
+                );
+                partial += 1;
+            }
+        }
+    }
+    assert_eq!((refused, partial), (1, 8));
+    drop(hub);
+    cluster.down().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hub_comes_again_when_a_host_has_gone_and_misses_nothing() {
     let cluster = Cluster::of(2).await;

@@ -104,6 +104,25 @@ fn pages_of_several_hosts_have_each_session_once_and_in_order() {
 }
 
 #[test]
+fn a_page_of_all_hosts_fits_into_a_line() {
+    let long = |host: &str| {
+        let one = |n: u32| json!({ "session_id": format!("{host}{n}"), "cwd": "x".repeat(4000) });
+        let cursors = (0..200).map(|n| format!("{:x}-1", 1000 - n)).collect();
+        Page { sessions: (0..200).map(one).collect(), next: None, cursors }
+    };
+    let hosts = ["a", "b"].map(|host| (host.to_owned(), Some(long(host)))).into();
+    let merged = put_together(&Reached::default(), hosts, 1000);
+    let bytes = json!(merged).to_string().len();
+    assert!((BYTES - 8192..1024 * 1024).contains(&bytes), "{bytes}");
+    assert!(merged.next.is_some() && merged.sessions.len() < 400);
+    // One that is longer than all is a page of its own.
+    let one = json!({ "session_id": "long", "cwd": "x".repeat(BYTES) });
+    let page = Page { sessions: vec![one], next: None, cursors: vec!["1-1".to_owned()] };
+    let merged = put_together(&Reached::default(), [("a".to_owned(), Some(page))].into(), 1000);
+    assert_eq!((merged.sessions.len(), merged.next), (1, None));
+}
+
+#[test]
 fn a_cursor_that_no_answer_gave_is_none() {
     for cursor in ["x", "1~", "1~61", "1~6.1-1", "1~zz.1-1", "1~61.1", "1-1", "~61.1-1~"] {
         assert_eq!(Reached::parse(cursor), None, "{cursor}");
