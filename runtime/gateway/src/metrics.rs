@@ -6,6 +6,11 @@ use prometheus::{
 use trunkline_host::AgentHealth;
 use trunkline_protocol::Liveness;
 
+use crate::elsewhere::{HostPhase, HostState};
+
+/// How many hosts have a figure of their own; the number of all says how many more there are.
+const HOSTS: usize = 256;
+
 /// The gateway's own figures, which live as long as it does.
 #[derive(Debug)]
 pub(crate) struct Metrics {
@@ -47,8 +52,15 @@ impl Metrics {
     }
 
     /// All figures, in the text format of Prometheus.
-    pub(crate) fn text(&self, version: &str, sessions: usize, agents: &[AgentHealth]) -> Vec<u8> {
+    pub(crate) fn text(
+        &self,
+        version: &str,
+        sessions: usize,
+        agents: &[AgentHealth],
+        hosts: &[HostState],
+    ) -> Vec<u8> {
         let now = Registry::new();
+        count_hosts(&now, hosts);
         let gauge = |name: &str, help: &str| {
             let gauge = IntGaugeVec::new(Opts::new(name, help), &["agent"]).expect(FIXED);
             now.register(Box::new(gauge.clone())).expect(FIXED);
@@ -98,6 +110,28 @@ impl Metrics {
         families.retain(|family| !family.get_metric().is_empty());
         let _ = TextEncoder::new().encode(&families, &mut text);
         text
+    }
+}
+
+/// The hosts of a cluster, as this daemon sees them.
+fn count_hosts(now: &Registry, hosts: &[HostState]) {
+    if hosts.is_empty() {
+        return;
+    }
+    let gauge = |name: &str, help: &str, label: &str| {
+        let gauge = IntGaugeVec::new(Opts::new(name, help), &[label]).expect(FIXED);
+        now.register(Box::new(gauge.clone())).expect(FIXED);
+        gauge
+    };
+    let states = gauge("trunkline_cluster_hosts", "Hosts of the cluster, by what they do.", "state");
+    for (name, state) in [("up", HostPhase::Up), ("draining", HostPhase::Draining), ("lost", HostPhase::Lost)]
+    {
+        let count = hosts.iter().filter(|host| host.state == state).count();
+        states.with_label_values(&[name]).set(int(count as u64));
+    }
+    let sessions = gauge("trunkline_cluster_host_sessions", "Sessions of a host, as it said last.", "host");
+    for host in hosts.iter().take(HOSTS) {
+        sessions.with_label_values(&[&host.id]).set(int(host.sessions));
     }
 }
 

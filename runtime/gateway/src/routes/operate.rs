@@ -55,13 +55,15 @@ pub(super) async fn contract() -> Response {
 }
 
 pub(super) async fn metrics(State(shared): Gate, Extension(pass): Asks) -> Answer<Response> {
-    if pass.visitor().is_some_and(|visitor| !visitor.sees_all || visitor.agents.is_some()) {
+    if !pass.sees_all() {
         return Err(Problem::forbidden(
             "the figures are of all sessions and agents, which the token does not see",
         ));
     }
     let agents = shared.host.health().await;
-    let text = shared.metrics.text(&shared.options.version, shared.sessions.journal().sessions(), &agents);
+    let hosts = shared.options.elsewhere.as_ref().map(|elsewhere| elsewhere.hosts()).unwrap_or_default();
+    let sessions = shared.sessions.journal().sessions();
+    let text = shared.metrics.text(&shared.options.version, sessions, &agents, &hosts);
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }

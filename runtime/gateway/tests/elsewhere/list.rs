@@ -89,6 +89,17 @@ async fn hosts_are_shown_to_who_may_see_them() {
         (&json!("up"), &json!("a"))
     );
     assert_eq!(hosts["hosts"][0]["load"], 0.5);
+    let figures = cluster.user(0).get("/metrics").await.must_be(200).body;
+    let figures = String::from_utf8(figures.to_vec()).unwrap();
+    for line in [
+        "trunkline_cluster_hosts{state=\"up\"} 2",
+        "trunkline_cluster_hosts{state=\"draining\"} 0",
+        "trunkline_cluster_hosts{state=\"lost\"} 0",
+        "trunkline_cluster_host_sessions{host=\"a\"} 0",
+        "trunkline_cluster_host_sessions{host=\"b\"} 0",
+    ] {
+        assert!(figures.lines().any(|figure| figure == line), "{line} is not in {figures}");
+    }
     // How much all sessions make up is for those who see all.
     let (few, _) = cluster.bearer(0, Scope::Control, false);
     let host = few.get("/v1/hosts").await.must_be(200).json()["hosts"][0].clone();
