@@ -8,6 +8,7 @@ program or a package is not here.
 import argparse
 import asyncio
 import importlib.util
+import json
 import os
 import sys
 import time
@@ -75,9 +76,9 @@ class Trial:
             print(f"  {client.name}: {dict(client.ends)}", flush=True)
         return [f"{one.name}: {what}" for one in everyone for what in one.errors]
 
-    async def record(self, session):
+    async def record(self, session, host=None):
         """A session's entries, as it has them when nothing more happens."""
-        host, entries, first = next(iter(self.cluster.hosts.values())), [], 1
+        host, entries, first = host or next(iter(self.cluster.hosts.values())), [], 1
         while first:
             path = f"/v1/sessions/{session}/history?from={first}"
             page = await clusters.until(f"{session} can be read", lambda path=path: host.ask("GET", path), 60)
@@ -138,11 +139,16 @@ class Trial:
     async def drain(self, host, deadline):
         """Empties a host, as another one is asked to. What the command said, where it has not."""
         other = next(each for each in self.cluster.hosts.values() if each is not host)
-        command = ["trunkline", "drain", "--host", host.name, "--deadline", f"{deadline}s"]
-        pipe = asyncio.subprocess.PIPE
-        process = await clusters.run(*command, env=other.env, stdout=pipe, stderr=asyncio.subprocess.STDOUT)
-        out, _ = await process.communicate()
-        return None if process.returncode == 0 else out.decode().strip()
+        code, out = await command(other, "drain", "--host", host.name, "--deadline", f"{deadline}s")
+        return None if code == 0 else out.strip()
+
+
+async def command(host, *words):
+    """What a command says to whom is at a host: its status, and its output."""
+    options = {"env": host.env, "stdout": asyncio.subprocess.PIPE, "stderr": asyncio.subprocess.STDOUT}
+    process = await clusters.run("trunkline", *words, **options)
+    out, _ = await process.communicate()
+    return process.returncode, out.decode()
 
 
 async def clients(trial, options):
@@ -194,9 +200,11 @@ async def storage(trial, options):
         await trial.begin(trial.ts("typescript", Work(4)))
     of_a = [session for session in trial.hearers[0].entries if (await trial.cluster.owner(session))[0] == a.name]
     trouble = [] if of_a else ["no session began at the host with the storage"]
+    anew = [await at_home(trial, a) for _ in range(2)]
+    trouble += await listed(trial, [*trial.hearers[0].entries, *anew])
     await a.kill()
     await asyncio.sleep(trial.cluster.seconds + 3)
-    for session in of_a:
+    for session in of_a + anew:
         for host in (b, c):
             for method, what, body in [("GET", "", None), ("POST", "/inputs", {"content": "x"}), ("GET", "/events", None)]:
                 async with wire.http(host.http, trial.token, method, f"/v1/sessions/{session}{what}", body) as answer:
@@ -204,6 +212,7 @@ async def storage(trial, options):
                     if answer.status != 503 or "host a" not in said or "retry-after" not in answer.headers:
                         trouble.append(f"{session}: {host} answers {method} {what} with {answer.status} {answer.headers}: {said}")
     print(f"{len(of_a)} sessions wait for {a}", flush=True)
+    trouble += await relocate(trial, b, c, anew)
     ends = sum(client.ends.total() for client in trial.clients)
     await asyncio.sleep(3)
     if sum(client.ends.total() for client in trial.clients) == ends:
@@ -213,7 +222,62 @@ async def storage(trial, options):
     await trial.goes_on(20)
     owners = {session: (await trial.cluster.owner(session))[0] for session in of_a}
     trouble += [f"{session} has gone to {owner}" for session, owner in owners.items() if owner != a.name]
+    for session in anew:
+        if (await trial.cluster.owner(session))[0] == a.name:
+            trouble.append(f"{session} has gone back to {a}")
+        await a.give(session, "echo three", "three", wait=True)
+        await trial.record(session)
     return trouble + await trial.finish()
+
+
+async def at_home(trial, host):
+    """A session with a turn, at this host."""
+    while True:
+        session = await host.open()
+        if (await trial.cluster.owner(session))[0] == host.name:
+            await host.give(session, "echo one", "one", wait=True)
+            return session
+
+
+async def listed(trial, sessions):
+    """Each host lists all of these, over its socket as over HTTP."""
+    wrong = []
+    for host in trial.cluster.hosts.values():
+        code, out = await command(host, "sessions", "list", "--limit", "1000", "--json")
+        by_socket = {one["session_id"]: one["host"] for one in json.loads(out)["sessions"]} if code == 0 else {}
+        by_http = (await host.ask("GET", "/v1/sessions?limit=1000"))["sessions"]
+        by_http = {one["session_id"]: one["host"] for one in by_http}
+        if by_socket != by_http or not set(sessions) <= set(by_http):
+            wrong.append(f"{host} lists {len(by_socket)} sessions on its socket, {len(by_http)} over HTTP: {out[:300]}")
+    return wrong
+
+
+async def relocate(trial, one, other, sessions):
+    """What waits for its host begins anew at another: by the command that the error names, and over HTTP."""
+    wrong = []
+    by_command, by_http = sessions
+    code, out = await command(one, "sessions", "send", by_command, "echo two")
+    if code == 0 or f"trunkline sessions attach {by_command} --relocate" not in " ".join(out.split()):
+        wrong.append(f"a session without a host: {code} {out}")
+    code, out = await command(one, "sessions", "send", by_command, "echo two", "--relocate")
+    if code or "context lost" not in out or "two" not in out.splitlines():
+        wrong.append(f"send --relocate: {code} {out}")
+    path = f"/v1/sessions/{by_http}/relocate"
+    token = await other.new_token("--all-sessions")
+    async with wire.http(other.http, token, "POST", path) as answer:
+        if answer.status != 403:
+            wrong.append(f"the scope control relocates: {answer.status}")
+    token = await other.new_token("--all-sessions", scope="admin")
+    host = (await wire.ask(other.http, token, "POST", path))["host"]
+    await other.give(by_http, "echo two", "two", wait=True)
+    for session in sessions:
+        record = await trial.record(session, one)
+        facts = [(entry["fact"], entry.get("context")) for entry in record if entry["type"] == "host.fact"]
+        ends = [entry.get("status", "completed") for entry in record if entry["type"] == "turn.complete"]
+        if facts != [("opened", None), *facts[1:-2], ("moved", "lost"), ("resumed", "lost")] or ends != ["completed"] * 2:
+            wrong.append(f"{session}: {facts}, {ends}")
+    print(f"two sessions have begun anew, one at {host}", flush=True)
+    return wrong
 
 
 async def main(options):

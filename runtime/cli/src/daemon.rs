@@ -15,7 +15,10 @@ use serde_json::Value;
 use trunkline_gateway::{Method, StatusCode, ask};
 use trunkline_host::config::state_dir;
 
-use crate::{fault::Fault, journal::SOCKET};
+use crate::{
+    fault::Fault,
+    journal::{SOCKET, has_host},
+};
 
 /// Which daemon.
 #[derive(Debug, Clone, Args)]
@@ -91,6 +94,12 @@ impl Folder {
         Self(self.0.join(format!("adapter-{name}")))
     }
 
+    /// The folder of the daemon that has this journal.
+    pub(crate) fn of_journal(journal: &Path) -> Option<Self> {
+        let folder = Self(journal.parent()?.to_owned());
+        (folder.journal() == journal).then_some(folder)
+    }
+
     pub(crate) fn journal(&self) -> PathBuf {
         self.0.join("journal")
     }
@@ -164,6 +173,18 @@ impl Folder {
         }
     }
 
+    /// Has a host take over a session whose files no host has. Gives which; `None`: a host serves it, and it stays there.
+    ///
+    /// # Errors
+    /// As [`Folder::ask`].
+    pub(crate) async fn relocate(&self, session: &str) -> Result<Option<String>, Fault> {
+        let session = utf8_percent_encode(session, NON_ALPHANUMERIC);
+        match self.answer(Method::POST, &format!("/v1/sessions/{session}/relocate"), Vec::new()).await? {
+            (StatusCode::CONFLICT, _) => Ok(None),
+            answer => Ok(accepted(answer)?.1["host"].as_str().map(str::to_owned)),
+        }
+    }
+
     /// What the daemon answers, be it a refusal.
     async fn answer(&self, method: Method, path: &str, body: Vec<u8>) -> Result<(StatusCode, Value), Fault> {
         let answered = ask(&self.socket(), method, path, body).await;
@@ -178,7 +199,7 @@ impl Folder {
 
     /// Whether no process listens on the daemon's socket any more.
     pub(crate) fn is_down(&self) -> bool {
-        std::os::unix::net::UnixStream::connect(self.socket()).is_err()
+        !has_host(&self.journal())
     }
 }
 

@@ -8,7 +8,7 @@ use trunkline_host::redact;
 
 use crate::{
     exit, paint,
-    terminal::{columns, wrapped},
+    terminal::{columns, shown, wrapped},
 };
 
 /// How many columns stand before an error's text: `error: `.
@@ -46,6 +46,11 @@ impl Fault {
         Self { next: Some(next.to_string()), ..self }
     }
 
+    /// The same, where nothing says it already.
+    pub(crate) fn or_next(self, next: impl fmt::Display) -> Self {
+        if self.next.is_some() { self } else { self.next(next) }
+    }
+
     /// What happened, without colours and secrets.
     pub(crate) fn text(&self) -> String {
         redact::text(&chain(&self.error)).into_owned()
@@ -57,7 +62,8 @@ impl Fault {
             return ExitCode::from(exit::OK);
         }
         let (bad, calm, columns) = (paint::BAD.bold(), paint::DIM, columns());
-        let aligned = |text: &str| wrapped(&redact::text(text), columns, MARGIN).into_owned();
+        // A daemon says what other hosts have said.
+        let aligned = |text: &str| wrapped(&shown(&redact::text(text)), columns, MARGIN).into_owned();
         eprintln!("{bad}error:{bad:#} {}", aligned(&chain(&self.error)));
         if let Some(next) = &self.next {
             eprintln!("{calm} next:{calm:#} {}", aligned(next));

@@ -82,6 +82,11 @@ pub(crate) fn refused(error: OpenError, folder: &Path) -> Fault {
     }
 }
 
+/// Whether a host listens in the folder of a journal.
+pub(crate) fn has_host(folder: &Path) -> bool {
+    std::os::unix::net::UnixStream::connect(folder.join(SOCKET)).is_ok()
+}
+
 /// A hub of the host that has the journal. `None` where no host listens there.
 ///
 /// # Errors

@@ -1,6 +1,6 @@
 //! The sessions of a journal, as its host lists them; where no host has it, as the folder does.
 
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
 use anyhow::anyhow;
 use tokio::{
@@ -17,6 +17,7 @@ use crate::{
     fault::Fault,
     hub::{Hub, Message},
     journal,
+    terminal::shown,
 };
 
 /// How long a host may take for one page.
@@ -42,7 +43,7 @@ pub(crate) async fn list(
         Some(hub) => Source::Host(hub),
         None => Source::Folder(block_in_place(|| journal::look(folder))?),
     };
-    let mut found = Vec::new();
+    let (mut found, mut missing) = (Vec::new(), BTreeSet::new());
     loop {
         // A request looks at so many sessions at most: one with filters may need several.
         asked.limit = Some(u32::try_from(most - found.len()).unwrap_or(u32::MAX));
@@ -51,6 +52,7 @@ pub(crate) async fn list(
             return Err(Fault::failed(anyhow!(error).context("the sessions were not listed")));
         }
         found.extend(result.sessions.into_iter().flatten());
+        missing.extend(result.missing.into_iter().flatten());
         asked.cursor = result.next;
         if asked.cursor.is_none() || found.len() >= most {
             break;
@@ -58,6 +60,12 @@ pub(crate) async fn list(
     }
     if let Source::Host(hub) = source {
         hub.leave().await;
+    }
+    for host in missing {
+        anstream::eprintln!(
+            "note: the host {} does not answer, and its sessions are not listed",
+            shown(&host)
+        );
     }
     Ok((found, asked.cursor))
 }

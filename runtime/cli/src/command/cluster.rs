@@ -13,6 +13,7 @@ use crate::{
     daemon::{Folder, State},
     exit,
     fault::{Done, Fault},
+    terminal::one_line,
 };
 
 /// How often it is looked what a host has left.
@@ -99,7 +100,7 @@ impl Cluster {
                 labels.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
             let mark = if host["is_this"] == true { " *" } else { "" };
             let heard = Duration::from_millis(host["heard_ms"].as_u64().unwrap_or_default() / 100 * 100);
-            list.add_row([
+            let row = [
                 format!("{}{mark}", text("id")),
                 text("state"),
                 host["sessions"].as_u64().map(|count| count.to_string()).unwrap_or_default(),
@@ -107,7 +108,8 @@ impl Cluster {
                 words("storage"),
                 labels.join(" "),
                 format!("{} ago", humantime::format_duration(heard)),
-            ]);
+            ];
+            list.add_row(row.map(|cell| one_line(&cell)));
         }
         write!(out, "{}", table::lines(&list))?;
         Ok(exit::OK)
@@ -119,7 +121,8 @@ impl Drain {
         let folder = self.state.folder()?;
         let deadline_ms = u64::try_from(self.deadline.as_millis()).unwrap_or(u64::MAX);
         let asked = json!({ "host": self.host, "deadline_ms": deadline_ms });
-        folder.tell(Method::POST, "/v1/drain", &asked).await?;
+        let told = folder.tell(Method::POST, "/v1/drain", &asked).await;
+        told.map_err(|fault| fault.or_next("`trunkline cluster status` lists the hosts that there are"))?;
         let until = Instant::now() + self.deadline + ENDS;
         let mut told = None;
         loop {
@@ -136,10 +139,10 @@ impl Drain {
                 return Ok(exit::OK);
             }
             if told.replace(left) != Some(left) {
-                writeln!(anstream::stderr(), "{left} sessions are left")?;
+                writeln!(anstream::stderr(), "sessions that are left: {left}")?;
             }
             if Instant::now() >= until {
-                return Err(Fault::failed(anyhow!("{left} sessions are left on the host"))
+                return Err(Fault::failed(anyhow!("the host still has sessions: {left}"))
                     .next("their files are there alone, or no other host takes them: `trunkline cluster status` shows the hosts"));
             }
             sleep(LOOK).await;

@@ -99,6 +99,8 @@ enum Action {
         /// The adapter of a session that `--adapter` began, where no host has the journal
         #[arg(long, value_name = "'CMD ARGS'", conflicts_with = "observe")]
         adapter: Option<String>,
+        #[command(flatten)]
+        anew: Anew,
     },
     /// Sends one input, and shows the answer, as `run` does
     Send {
@@ -112,6 +114,8 @@ enum Action {
         /// The adapter of a session that `--adapter` began, where no host has the journal
         #[arg(long, value_name = "'CMD ARGS'")]
         adapter: Option<String>,
+        #[command(flatten)]
+        anew: Anew,
     },
     /// Stops the turn that runs in one
     Stop {
@@ -131,6 +135,15 @@ enum Action {
         #[arg(required = true)]
         ids: Vec<String>,
     },
+}
+
+/// Whether a session may begin anew.
+#[derive(Debug, Args)]
+struct Anew {
+    /// In a cluster, where the session's files are on a storage that no host has that is up: has one of these take it over.
+    /// Its agent begins anew there, without what it had on that storage
+    #[arg(long, conflicts_with = "adapter")]
+    relocate: bool,
 }
 
 /// How a session is read.
@@ -157,11 +170,16 @@ impl Sessions {
             overrides: Overrides::default().for_a_live_session(),
             again: None,
         };
+        if let Some(Action::Attach { id, anew, .. } | Action::Send { id, anew, .. }) = &self.action
+            && anew.relocate
+        {
+            live::relocate(&folder, &id_of(id)?).await?;
+        }
         match self.action {
-            Some(Action::Attach { id, observe: false, adapter }) => {
+            Some(Action::Attach { id, observe: false, adapter, .. }) => {
                 of(adapter).go_on(&id, config, Screen::new(Detail::Calm), None).await
             }
-            Some(Action::Send { id, text, no_wait, adapter }) => {
+            Some(Action::Send { id, text, no_wait, adapter, .. }) => {
                 live::send(of(adapter), &id, &text, !no_wait, is_json, config).await
             }
             Some(Action::Stop { id }) => live::stop(&folder, &id_of(&id)?).await,

@@ -6,8 +6,8 @@ use serde::Deserialize;
 use trunkline_host::{
     Cause, Event, EventKind, ExitStatus, File, TurnEnd, TurnNo, TurnScope,
     protocol::{
-        AdapterBody, Category, Delivered, ErrorEvent, Fact, FileOutput, HostFact, Lag, Meta, RequestDecided,
-        SessionInfo, Status, StopReason, TurnComplete,
+        AdapterBody, Category, Context, Delivered, ErrorEvent, Fact, FileOutput, HostFact, Lag, Meta,
+        RequestDecided, SessionInfo, Status, StopReason, TurnComplete,
     },
 };
 
@@ -127,7 +127,8 @@ pub(super) fn fact(fact: HostFact) -> Heard {
             Heard::Note { mark: "!", style: paint::CARE, text: "the host was started again".to_owned() }
         }
         Some(Fact::Moved) => {
-            let text = format!("the session moved to the host {message}");
+            let lost = if fact.context == Some(Context::Lost) { ", without what its agent had" } else { "" };
+            let text = format!("the session moved to the host {message}{lost}");
             Heard::Note { mark: "!", style: paint::CARE, text }
         }
         Some(Fact::Opened) | None => Heard::Nothing,

@@ -209,9 +209,13 @@ impl Elsewhere for Node {
                     tokio::spawn(async move { shared.drain(deadline).await });
                     Ok(())
                 }
-                Some(host) => {
-                    self.drain_other(host, deadline).await.map_err(|error| format!("{host}: {error}"))
+                Some(host) if self.shared.knows(host) && self.shared.is_silent(host) => {
+                    Err(format!("the host {host} is lost, and hands nothing over"))
                 }
+                Some(host) => self.drain_other(host, deadline).await.map_err(|error| match error.kind() {
+                    io::ErrorKind::NotFound => error.to_string(),
+                    _ => format!("the host {host} does not answer: {error}"),
+                }),
             }
         })
     }

@@ -254,7 +254,9 @@ impl Shared {
                     view.watch.heard_own(now);
                 }
                 view.watch.saw(host, number, Terms { ttl: row.ttl() }, now);
-                view.hosts.insert(host.to_owned(), Seen { row, number, at: now });
+                // That a host is over another one may say of it.
+                let at = view.hosts.get(host).filter(|_| row.is_over).map_or(now, |seen| seen.at);
+                view.hosts.insert(host.to_owned(), Seen { row, number, at });
             }
             None => {
                 view.watch.forget(host);

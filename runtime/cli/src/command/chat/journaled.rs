@@ -149,6 +149,10 @@ impl Place {
         let id = SessionId::new(id).map_err(Fault::usage)?;
         let known = journal::look(&self.folder)?.show(&id).map_err(anyhow::Error::from)?;
         let Some(known) = known else {
+            if journal::has_host(&self.folder) {
+                // It says itself whether it knows the session: another host of its cluster may have it.
+                return Ok(id);
+            }
             return Err(Fault::usage(anyhow!("the journal has no session {:?}", id.as_str())).next(format!(
                 "list those that there are by `trunkline sessions --journal {}`",
                 self.folder.display()

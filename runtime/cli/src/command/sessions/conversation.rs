@@ -51,6 +51,9 @@ impl Conversation {
             "host.fact" => match entry["fact"].as_str() {
                 Some("process_ended") => self.note("the agent's process ended"),
                 Some("host_restarted") => self.note("the host was started again"),
+                Some("moved") if entry["context"] == "lost" => {
+                    self.note("the session moved to another host, without what its agent had")
+                }
                 Some("moved") => self.note("the session moved to another host"),
                 Some("resumed") if entry["context"] == "lost" => {
                     self.note("the agent was started again and does not remember")

@@ -101,16 +101,25 @@ pub(super) async fn list(read: &Reading, filter: Filter) -> Done {
         writeln!(out, "no sessions")?;
         return Ok(exit::OK);
     }
-    let mut list = table::of(&["session", "agent", "state", "active", "entries", "title"]);
+    let mut headings = vec!["session", "agent", "state", "active", "entries", "title"];
+    let has_hosts = found.iter().any(|one| one.host.is_some());
+    if has_hosts {
+        headings.insert(1, "host");
+    }
+    let mut list = table::of(&headings);
     for one in found {
-        list.add_row([
-            one.session_id,
-            one.agent_id,
+        let mut row = vec![
+            conversation::shown(&one.session_id),
+            conversation::shown(&one.agent_id),
             doing(one.state, one.open_requests.unwrap_or(0)),
             one.active.as_deref().map_or_else(none, ago),
             one.entries.map_or_else(none, |entries| entries.to_string()),
             conversation::shown(one.title.as_deref().unwrap_or("-")),
-        ]);
+        ];
+        if has_hosts {
+            row.insert(1, conversation::shown(one.host.as_deref().unwrap_or("-")));
+        }
+        list.add_row(row);
     }
     out.write_all(table::lines(&list).as_bytes())?;
     if let Some(cursor) = next {

@@ -14,14 +14,17 @@ use crate::{
         run::{code_of, next_after},
     },
     conversation::{Conversation, Outcome},
+    daemon::Folder,
     exit,
     fault::{Done, Fault},
     hub::Hub,
     interrupt::Interrupts,
     journal,
     jsonl::Lines,
+    listing,
     partner::{Access, Journaled, Partner, is_unheard},
     screen::{Detail, Screen},
+    terminal::shown,
 };
 
 /// Shows a session while others talk in it, until it ends or Ctrl-C.
@@ -61,7 +64,7 @@ pub(super) async fn follow(read: &Reading, id: &str, from: u64, format: Format) 
     let Some(hub) = known_live(read, id).await? else { return read_alone(read, id, from, format) };
     let mut interrupts = Interrupts::watch()?;
     let mut session = Journaled::watch(hub, &session, from.max(1) - 1).await?;
-    let one = tokio::task::block_in_place(|| read.one(&journal::look(&read.folder)?, id))?;
+    let one = read.known(listing::one(&read.folder, session.id()).await?, id)?;
     let mut printer = Printer::new(format);
     let mut out = anstream::stdout();
     printer.begin(&one, &mut out)?;
@@ -85,10 +88,36 @@ pub(super) async fn follow(read: &Reading, id: &str, from: u64, format: Format) 
     Ok(exit::OK)
 }
 
-/// The host of a session that the journal has.
+/// The host of a journal, which says itself whether it knows the session: another host of its cluster may have it. Without
+/// one the journal has it.
 async fn known_live(read: &Reading, id: &str) -> Result<Option<Hub>, Fault> {
-    tokio::task::block_in_place(|| read.one(&journal::look(&read.folder)?, id))?;
-    journal::connect(&read.folder).await
+    let archive = tokio::task::block_in_place(|| journal::look(&read.folder))?;
+    let hub = journal::connect(&read.folder).await?;
+    if hub.is_none() {
+        tokio::task::block_in_place(|| read.one(&archive, id))?;
+    }
+    Ok(hub)
+}
+
+/// Has another host take over a session whose files no host has. One that is served stays where it is.
+pub(super) async fn relocate(folder: &Path, id: &SessionId) -> Result<(), Fault> {
+    let Some(daemon) = Folder::of_journal(folder) else {
+        return Err(Fault::usage(anyhow!("the journal {} is not a daemon's", folder.display()))
+            .next("leave out --relocate: only a cluster of daemons has sessions of several hosts"));
+    };
+    anstream::eprintln!(
+        "note: {}",
+        match daemon.relocate(id.as_str()).await? {
+            Some(host) => {
+                format!(
+                    "the host {} has the session now, and its agent begins anew: context lost",
+                    shown(&host)
+                )
+            }
+            None => "a host serves the session, so it stays there".to_owned(),
+        }
+    );
+    Ok(())
 }
 
 /// What is there, where nothing new can come.

@@ -104,7 +104,7 @@ mod joined {
     use trunkline_cluster::{
         marks::Marks,
         nats::{ConnectError, Nats, Options as NatsOptions},
-        node::{Node, Options},
+        node::{JoinError, Node, Options},
     };
     use trunkline_gateway::{Elsewhere, Gateway, TokenFile};
     use trunkline_host::{
@@ -121,6 +121,26 @@ mod joined {
     #[derive(Debug)]
     pub(in super::super) struct Joined {
         node: Node,
+    }
+
+    fn next_after_connect(error: &ConnectError) -> Option<&'static str> {
+        Some(match error {
+            // It says so itself.
+            ConnectError::Lost(_) => return None,
+            ConnectError::Version { .. } => "start a newer `nats-server --jetstream`, or name another server",
+            ConnectError::NoJetStream { .. } => {
+                "start it again as `nats-server --jetstream`, or name another server"
+            }
+            ConnectError::Creds { .. } => {
+                "name a file that `nsc generate creds` wrote, or one with the seed of an NKey"
+            }
+            ConnectError::Make { .. } => {
+                "look whether the server's account may make streams, and has room for them"
+            }
+            _ => {
+                "start a server with `nats-server --jetstream`, or name another one by --cluster nats://HOST:PORT"
+            }
+        })
     }
 
     impl Joined {
@@ -149,10 +169,9 @@ mod joined {
                 marks: marks.clone(),
                 replicas: None,
             };
-            let nats = Nats::connect(&options).await.map_err(|error| match error {
-                ConnectError::Lost(why) => Fault::usage(anyhow!(why)),
-                error => Fault::usage(error)
-                    .next("start a server with `nats-server --jetstream`, or name another one"),
+            let nats = Nats::connect(&options).await.map_err(|error| {
+                let next = next_after_connect(&error);
+                next.into_iter().fold(Fault::usage(error), Fault::next)
             })?;
             let nats = Arc::new(nats);
             let options = Options {
@@ -175,7 +194,16 @@ mod joined {
                     host.agents().iter().for_each(|agent| host.retry(&agent.config.id));
                 }
             });
-            let node = Node::join(nats.clone(), nats, options, on_lease).await.map_err(Fault::usage)?;
+            let node = Node::join(nats.clone(), nats, options, on_lease).await.map_err(|error| {
+                let next = match &error {
+                    JoinError::Taken(_) => {
+                        "give this host a name of its own by --host-id NAME, or end the other daemon by `trunkline down`"
+                    }
+                    JoinError::Silent(_) => "look whether the server runs and has room, and start the daemon again",
+                    _ => "`trunkline up --help` says what these may be",
+                };
+                Fault::usage(error).next(next)
+            })?;
             Ok(Self { node })
         }
 
