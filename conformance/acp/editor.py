@@ -109,7 +109,7 @@ async def daemon(editor, record):
         from acp.ws import create_websocket_stream
 
         transport = await create_websocket_stream(url.replace("http", "ws", 1), headers=headers)
-    connection = acp.connect_to_agent(editor, Noted(transport, record))
+    connection = acp.connect_to_agent(editor, Noted(transport, record), use_unstable_protocol=True)
     try:
         yield connection
     finally:

@@ -2,6 +2,7 @@
 plans, diffs, thoughts, what it costs, the title.
 
     features.py RECORD trunkline acp --adapter 'python3 /…/agent.py'
+    features.py RECORD ws                the daemon at ACP_URL, with ACP_TOKEN: no servers, and no files
 """
 
 import asyncio
@@ -12,8 +13,9 @@ import os
 
 import acp
 from acp import schema
-from editor import Editor, opened, said
+from editor import TARGET, Editor, opened, said
 
+LOCAL = TARGET != ["ws"]
 PNG = bytes([137, 80, 78, 71, 13, 10, 26, 10])
 FILLED = {"where": "us", "copies": 3.5, "dry": False, "tags": ["b"], "note": "ö"}
 
@@ -47,9 +49,10 @@ async def main():
     other = os.path.join(cwd, "other")
     os.makedirs(other, exist_ok=True)
     async with opened(person) as agent:
-        assert person.told.agent_capabilities.prompt_capabilities.image
+        assert person.told.agent_capabilities.prompt_capabilities.image == LOCAL
         server = schema.McpServerStdio(name="files", command="/bin/true", args=["-x"], env=[])
-        begun = await agent.new_session(cwd=cwd, additional_directories=[other], mcp_servers=[server])
+        servers = [server] if LOCAL else []
+        begun = await agent.new_session(cwd=cwd, additional_directories=[other], mcp_servers=servers)
         session = begun.session_id
 
         async def prompt(*blocks):
@@ -70,7 +73,7 @@ async def main():
         assert values(begun.config_options) == ["default", "large"]
         where = json.loads(await prompt("where"))
         assert (where["cwd"], where["here"], where["add_dirs"]) == (cwd, cwd, [other]), where
-        assert [server["name"] for server in where["mcp_servers"]] == ["files"], where
+        assert [server["name"] for server in where["mcp_servers"] or []] == ["files"] * LOCAL, where
         assert await prompt("/review a.rs") == "Review: a.rs"
 
         person.updates.clear()
@@ -95,11 +98,16 @@ async def main():
         picture = schema.ImageContentBlock(type="image", mime_type="image/png", data=base64.b64encode(PNG).decode())
         blob = schema.BlobResourceContents(uri="file:///srv/c.bin", blob=base64.b64encode(b"\0blob").decode())
         text = schema.TextResourceContents(uri="file:///srv/e.txt", text="embedded")
-        embedded = [schema.EmbeddedResourceContentBlock(type="resource", resource=found) for found in (blob, text)]
+        blob, text = (schema.EmbeddedResourceContentBlock(type="resource", resource=found) for found in (blob, text))
         link = schema.ResourceContentBlock(type="resource_link", name="d.rs", uri="file:///srv/d.rs")
-        shown = await prompt("look", picture, *embedded, link)
-        digests = [hashlib.sha256(content).hexdigest()[:8] for content in (PNG, b"\0blob")]
-        for part in (f"[image-1.png 8 {digests[0]}]", f"[c.bin 5 {digests[1]}]", "embedded", "[@d.rs](file:///srv/d.rs)"):
+        parts = ["embedded", "[@d.rs](file:///srv/d.rs)"]
+        if LOCAL:
+            shown = await prompt("look", picture, blob, text, link)
+            digests = [hashlib.sha256(content).hexdigest()[:8] for content in (PNG, b"\0blob")]
+            parts += [f"[image-1.png 8 {digests[0]}]", f"[c.bin 5 {digests[1]}]"]
+        else:
+            shown = await prompt("look", text, link)
+        for part in parts:
             assert part in shown, shown
         await prompt("picture")
         image = person.of("agent_message_chunk")[0].content

@@ -2,6 +2,7 @@
 // commands, plans, diffs, thoughts, what it costs, the title, a request that is cancelled.
 //
 //     node features.mjs RECORD trunkline acp --adapter 'python3 /…/agent.py'
+//     node features.mjs RECORD ws                         the daemon at ACP_URL, with ACP_TOKEN: no servers, and no files
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { mkdirSync } from "node:fs";
@@ -10,6 +11,7 @@ import { RequestError, methods } from "@agentclientprotocol/sdk";
 import { editor, say } from "./editor.mjs";
 
 const [record, ...target] = process.argv.slice(2);
+const isLocal = target[0] !== "ws";
 const cwd = process.cwd();
 const other = join(cwd, "other");
 mkdirSync(other, { recursive: true });
@@ -26,12 +28,13 @@ const person = {
 };
 
 await editor(record, target, person, async ({ agent, updates, asked, text, can }) => {
-  assert.ok(can.promptCapabilities.image && can.promptCapabilities.embeddedContext);
+  assert.equal(can.promptCapabilities.image, isLocal);
+  assert.ok(can.promptCapabilities.embeddedContext);
   const server = { type: "http", name: "files", url: "http://127.0.0.1:1/", headers: [] };
   const opened = await agent.request(methods.agent.session.new, {
     cwd,
     additionalDirectories: [other],
-    mcpServers: [server],
+    mcpServers: isLocal ? [server] : [],
   });
   const { sessionId } = opened;
   /** What is seen from now on. */
@@ -51,7 +54,7 @@ await editor(record, target, person, async ({ agent, updates, asked, text, can }
   assert.deepEqual(opened.configOptions.map((option) => [option.id, option.currentValue]), [["mode", "default"], ["model", "large"]]);
   const where = JSON.parse(await prompt("where"));
   assert.deepEqual([where.cwd, where.here, where.add_dirs], [cwd, cwd, [other]]);
-  assert.deepEqual(where.mcp_servers, [server]);
+  assert.deepEqual(where.mcp_servers, isLocal ? [server] : null);
 
   // A command is said as the agent reads it.
   assert.equal(await prompt("/review a.rs"), "Review: a.rs");
@@ -84,16 +87,19 @@ await editor(record, target, person, async ({ agent, updates, asked, text, can }
   assert.match(await prompt("secret"), /The token\?.*cancelled True/s);
   assert.equal(forms.length, 3);
 
-  // A picture and other files go in, a picture comes out.
+  // A picture and other files go in from here, and a picture comes out.
   const png = Buffer.from([137, 80, 78, 71, 13, 10, 26, 10]);
   const digest = createHash("sha256").update(png).digest("hex").slice(0, 8);
-  const said = await prompt([
-    { type: "text", text: "look" },
-    { type: "image", mimeType: "image/png", data: png.toString("base64") },
-    { type: "resource", resource: { uri: "file:///srv/c.bin", blob: png.toString("base64") } },
-    { type: "resource_link", name: "d.rs", uri: "file:///srv/d.rs" },
-  ]);
-  assert.equal(said, `look[@d.rs](file:///srv/d.rs) [image-1.png 8 ${digest}] [c.bin 8 ${digest}]`);
+  const words = [{ type: "text", text: "look" }, { type: "resource_link", name: "d.rs", uri: "file:///srv/d.rs" }];
+  const image = { type: "image", mimeType: "image/png", data: png.toString("base64") };
+  const blob = { type: "resource", resource: { uri: "file:///srv/c.bin", blob: png.toString("base64") } };
+  const looked = "look[@d.rs](file:///srv/d.rs)";
+  if (isLocal) {
+    assert.equal(await prompt([...words, image, blob]), `${looked} [image-1.png 8 ${digest}] [c.bin 8 ${digest}]`);
+  } else {
+    for (const file of [image, blob]) await assert.rejects(prompt([...words, file]), RequestError);
+    assert.equal(await prompt(words), looked);
+  }
   await prompt("picture");
   const [picture] = of("agent_message_chunk");
   assert.equal(picture.content.type, "image");

@@ -1,5 +1,5 @@
 //! Drives an agent of ACP with ACP's own Rust library: new, prompt, permission, cancel, list, load, resume, close, delete,
-//! and a daemon that ends between two prompts.
+//! and a daemon that ends between two prompts; one elsewhere is killed in a turn.
 //!
 //!     client RECORD trunkline acp [ARGUMENTS]
 //!     client RECORD http://ADDRESS        with the feature `http`; ws://ADDRESS, too. The token is in ACP_TOKEN
@@ -10,6 +10,7 @@ mod record;
 
 use std::{
     path::PathBuf,
+    process::Stdio,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -29,7 +30,12 @@ use agent_client_protocol::{
     },
 };
 use anyhow::{Context, ensure};
-use tokio::{sync::Notify, time::timeout};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::Command,
+    sync::Notify,
+    time::timeout,
+};
 
 use crate::record::Recorded;
 
@@ -51,7 +57,7 @@ struct Person {
     seen: Mutex<Vec<SessionUpdate>>,
     answer: Mutex<Answer>,
     asked: Mutex<usize>,
-    is_asked: Notify,
+    asks: Notify,
 }
 
 impl Person {
@@ -61,6 +67,12 @@ impl Person {
 
     fn asked(&self) -> usize {
         *self.asked.lock().unwrap()
+    }
+
+    async fn is_asked(&self, times: usize) {
+        while self.asked() < times {
+            self.asks.notified().await;
+        }
     }
 
     /// What the agent has said, and nothing of the user or of thoughts.
@@ -152,7 +164,7 @@ impl Target {
             .on_receive_request(
                 async move |request: RequestPermissionRequest, responder, connection: ConnectionTo<Agent>| {
                     *asked.asked.lock().unwrap() += 1;
-                    asked.is_asked.notify_one();
+                    asked.asks.notify_one();
                     let kind = match *asked.answer.lock().unwrap() {
                         Answer::Allow => PermissionOptionKind::AllowOnce,
                         Answer::Reject => PermissionOptionKind::RejectOnce,
@@ -183,15 +195,10 @@ impl Target {
         done.context("the connection ended before its work")?
     }
 
-    /// Ends the daemon, as a person does.
-    async fn down(&self) -> anyhow::Result<()> {
-        let ended = tokio::process::Command::new(&self.command[0]).arg("down").status().await?;
-        ensure!(ended.success(), "the daemon did not end: {ended}");
-        Ok(())
-    }
-
-    fn is_program(&self) -> bool {
-        !self.command[0].contains("://")
+    /// Of a daemon elsewhere, its address and port.
+    fn address(&self) -> Option<&str> {
+        let (_, rest) = self.command[0].split_once("://")?;
+        rest.split('/').next()
     }
 }
 
@@ -230,7 +237,69 @@ async fn drive(target: &Target) -> anyhow::Result<()> {
             ensure!(agent.send_request(load).block_task().await.is_err(), "it is gone");
             Ok(())
         })
-        .await
+        .await?;
+    match target.address() {
+        Some(address) => killed(target, address).await,
+        None => Ok(()),
+    }
+}
+
+/// The daemon is killed under a client, in a turn, and comes back at the same address.
+async fn killed(target: &Target, address: &str) -> anyhow::Result<()> {
+    let cwd = std::env::current_dir()?;
+    let mut id = None;
+    let person = Arc::<Person>::default();
+    person.answers(Answer::Never);
+    let lost = target
+        .connect(&person, async |agent| {
+            let new = NewSessionRequest::new(cwd.clone());
+            let session = Open { agent: &agent, id: agent.send_request(new).block_task().await?.session_id };
+            id = Some(session.id.clone());
+            let kill = async {
+                person.is_asked(1).await;
+                kill_daemon().await.expect("the daemon is killed");
+            };
+            Ok(tokio::join!(session.prompt("/tool lost"), kill).0?)
+        })
+        .await;
+    ensure!(lost.is_err(), "a client learns that its daemon has gone");
+    let id = id.context("there was no session")?;
+
+    let mut daemon = Command::new("trunkline");
+    let mut daemon = daemon.args(["up", "--json", "--http", address]).stdout(Stdio::piped()).spawn()?;
+    let told = daemon.stdout.take().context("its stdout is a pipe")?;
+    BufReader::new(told).read_line(&mut String::new()).await?;
+    let person = Arc::<Person>::default();
+    target
+        .connect(&person, async |agent| {
+            let load = LoadSessionRequest::new(id.clone(), cwd.clone());
+            agent.send_request(load).block_task().await?;
+            ensure!(person.user() == "/tool lost", "the history: {}", person.user());
+            ensure!(person.asked() == 0, "the turn ended with its daemon");
+            let session = Open { agent: &agent, id: id.clone() };
+            ensure!(session.prompt("and on").await? == StopReason::EndTurn);
+            ensure!(person.agent().ends_with("and on"), "{}", person.agent());
+            Ok(())
+        })
+        .await?;
+    down().await?;
+    daemon.wait().await?;
+    Ok(())
+}
+
+async fn kill_daemon() -> anyhow::Result<()> {
+    let noted = PathBuf::from(std::env::var("TRUNKLINE_STATE")?).join("daemon.json");
+    let noted: serde_json::Value = serde_json::from_slice(&std::fs::read(noted)?)?;
+    let killed = Command::new("kill").args(["-KILL", &noted["pid"].to_string()]).status().await?;
+    ensure!(killed.success(), "kill: {killed}");
+    Ok(())
+}
+
+/// Ends the daemon, as a person does.
+async fn down() -> anyhow::Result<()> {
+    let ended = Command::new("trunkline").arg("down").status().await?;
+    ensure!(ended.success(), "the daemon did not end: {ended}");
+    Ok(())
 }
 
 /// What a session does in its first connection. Returns its id.
@@ -254,9 +323,7 @@ async fn all_of_a_session(
 
     person.answers(Answer::Never);
     let cancel = async {
-        while person.asked() < 3 {
-            person.is_asked.notified().await;
-        }
+        person.is_asked(3).await;
         agent.send_notification(CancelNotification::new(session.id.clone()))
     };
     let (ended, told) = tokio::join!(session.prompt("/tool wait"), cancel);
@@ -275,8 +342,8 @@ async fn all_of_a_session(
     let listed = agent.send_request(ListSessionsRequest::new()).block_task().await?.sessions;
     ensure!(listed.iter().any(|known| known.session_id == session.id && known.cwd == cwd), "{listed:?}");
 
-    if target.is_program() {
-        target.down().await?;
+    if target.address().is_none() {
+        down().await?;
         ensure!(session.prompt("by another daemon").await? == StopReason::EndTurn);
         ensure!(person.agent().ends_with("by another daemon"), "{}", person.agent());
     }
