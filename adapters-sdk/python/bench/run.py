@@ -4,7 +4,8 @@
 usage: python3 bench/run.py [TURNS] [ROUNDS]
 
 Each round has all three, one after the other, so that what else runs hits all. Prints the rates, and at the end the median
-of the ratios: of turns a second, and of the processor time of a turn, which a busy machine disturbs less.
+of the ratios: of turns a second, and of the processor time of a turn, which a busy machine disturbs less. Fails where the
+median of turns a second is below its floor.
 """
 
 import json
@@ -16,6 +17,7 @@ import time
 from pathlib import Path
 
 TURNS, ROUNDS = (*map(int, sys.argv[1:3]), *(60_000, 9)[len(sys.argv) - 1 :])
+FLOORS = {"blocking": 0.7, "asyncio": 0.35}
 SESSIONS = 64
 TEXT = "hello, this is what the user says"
 END = b'{"type":"turn.complete"'
@@ -62,7 +64,7 @@ def measure(*program):
 
 
 def main():
-    ratios = {"blocking": [], "asyncio": []}
+    ratios = {kind: [] for kind in FLOORS}
     for _ in range(ROUNDS):
         baseline = measure("echo.py")
         shown = [f"echo {baseline[0]:.0f}/s, {baseline[1] * 1e6:.1f} µs a turn"]
@@ -71,9 +73,13 @@ def main():
             found.append((rate / baseline[0], used / baseline[1]))
             shown.append(f"{kind} {rate:.0f}/s, {used * 1e6:.1f} µs")
         print("; ".join(shown), flush=True)
+    below = []
     for kind, found in ratios.items():
         for what, each in zip(("turns a second", "processor time of a turn"), zip(*found)):
             print(f"{kind}, {what}, × echo: {statistics.median(each):.2f}, from {min(each):.2f} to {max(each):.2f}")
+        if statistics.median(rate for rate, _ in found) < FLOORS[kind]:
+            below.append(f"{kind} has fewer turns a second than {FLOORS[kind]} × echo")
+    sys.exit("\n".join(below) or None)
 
 
 main()

@@ -1,11 +1,13 @@
 #!/usr/bin/env node
 // Turns a second of the package against the baseline, 64 sessions in flight, in turns so that what else runs hits all; and
 // processor time a turn, which does not depend on what else runs: node bench/run.mjs [TURNS] [ROUNDS], after `npm run build`.
+// Fails where the median of turns a second is below the floor.
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 
 const [turns = 300_000, rounds = 5] = process.argv.slice(2).map(Number);
 const SESSIONS = 64;
+const FLOOR = 0.8; // of a handler that returns what `output` returned
 const END = '{"type":"turn.complete","session_id":"s';
 const inputs = Array.from({ length: SESSIONS }, (_, id) => `{"type":"user.input","session_id":"s${id}","content":"hello, this is what the user says"}\n`);
 
@@ -40,7 +42,7 @@ function measure(program) {
   });
 }
 
-const median = (numbers) => numbers.toSorted((a, b) => a - b)[numbers.length >> 1].toFixed(2);
+const median = (numbers) => numbers.toSorted((a, b) => a - b)[numbers.length >> 1];
 const ratios = { "sdk.mjs": [[], []], "async.mjs": [[], []] };
 for (let round = 0; round < rounds; round++) {
   const [rate, cost] = await measure("echo.mjs");
@@ -54,5 +56,9 @@ for (let round = 0; round < rounds; round++) {
   console.log(said);
 }
 for (const [program, [rates, costs]] of Object.entries(ratios)) {
-  console.log(`${program}: median ${median(rates)} of the baseline's turns, ${median(costs)} times its processor time`);
+  console.log(`${program}: median ${median(rates).toFixed(2)} of the baseline's turns, ${median(costs).toFixed(2)} times its processor time`);
+}
+if (median(ratios["sdk.mjs"][0]) < FLOOR) {
+  console.error(`sdk.mjs has fewer turns a second than ${FLOOR} of the baseline`);
+  process.exitCode = 1;
 }
