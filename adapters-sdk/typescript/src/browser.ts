@@ -1,69 +1,113 @@
 /**
- * Drive agents from a browser: sessions over the daemon's WebSocket, or a session's entries over Server-Sent Events. The daemon
- * takes the WebSocket of a page of another site where `trunkline up --allow-origin` names it; events it gives to pages of its
- * own origin.
+ * Drive agents from a browser: sessions over the daemon's WebSocket, or over requests and Server-Sent Events; or read a session's
+ * entries. A page of another site may where `trunkline up --allow-origin` names it.
  *
  * @module
  */
-import type { Connect, Pipe, PipeEvents } from "./hub.js";
 import type { Entry } from "./conversation.js";
+import { Daemon, DIALS, Refused } from "./daemon.js";
+import type { Connect, Pipe, PipeEvents } from "./hub.js";
+import { InOrder, Requests, type FileAt } from "./http.js";
 
 export { Client } from "./hub.js";
-export type { ClientOptions, Connect, Listening, OpenOptions, PermissionAnswer, Pipe, PipeEvents } from "./hub.js";
-export type { Conversation, Done, Entry } from "./conversation.js";
-
-const DIALS = 10_000; // milliseconds in which an address answers; then the next one is tried
-const SILENT = 60_000; // milliseconds: a stream says something each 15 seconds
+export type { AttachOptions, ClientOptions, Connect, GivenFile, Listening, OpenOptions } from "./hub.js";
+export type { PermissionAnswer, Pipe, PipeEvents, QuestionAnswer } from "./hub.js";
+export type { Conversation, Done, Entry, TurnOptions } from "./conversation.js";
+export { Refused } from "./daemon.js";
 
 /**
  * The WebSocket of a daemon at `http://…`, by a token, which is the first message and in no address. A list has several daemons
  * of one cluster, which are tried in turn; the token is good at each of them. Needs Node 22 in Node.
  */
-export function webSocket(url: string | readonly string[], token: string): Connect {
-  const urls = listOf(url);
+export function webSocket(url: string | readonly string[], token: string, /** @internal */ fileAt?: FileAt): Connect {
+  return inTurn(url, token, (daemon, events) => dial(daemon, events, fileAt)).connect;
+}
+
+/**
+ * A daemon at `http://…` over requests and Server-Sent Events, by a token. Addresses as for `webSocket`. To connect rejects with
+ * `Refused` where the token is not good. A browser has six connections to a daemon without TLS, and each session takes one.
+ */
+export function overHttp(url: string | readonly string[], token: string, /** @internal */ fileAt?: FileAt): Connect {
+  const { connect, daemon } = inTurn(url, token, async (daemon, events) => {
+    await daemon.ask("GET", "/v1/me", undefined, DIALS);
+    return new Requests(daemon, events, fileAt);
+  });
+  connect.create = async ({ agent_id: agent, ...options }) => (await daemon().ask("POST", "/v1/sessions", { agent, options })).id;
+  return connect;
+}
+
+// The first of the addresses that answers, from the one behind the last on; and which that was.
+function inTurn(url: string | readonly string[], token: string, dial: (daemon: Daemon, events: PipeEvents) => Promise<Pipe>) {
+  const daemons = daemonsOf(url, token);
   let next = 0;
+  const daemon = () => daemons[(next + daemons.length - 1) % daemons.length]!;
   const connect: Connect = async (events) => {
-    for (let left = urls.length; ; ) {
+    for (let left = daemons.length; ; ) {
+      next++;
       try {
-        return await dial(urls[next++ % urls.length]!, token, events);
+        return await dial(daemon(), events);
       } catch (error) {
         if (--left === 0) throw error;
       }
     }
   };
-  connect.others = urls.length > 1;
-  return connect;
+  connect.others = daemons.length > 1;
+  connect.file = (session, entry) => daemon().file(session, entry);
+  return { connect, daemon };
 }
 
-function listOf(url: string | readonly string[]): readonly string[] {
-  const urls = typeof url === "string" ? [url] : [...url];
+function daemonsOf(url: string | readonly string[], token: string): readonly Daemon[] {
+  const urls = typeof url === "string" ? [url] : url;
   if (urls.length === 0) throw new Error("there is no address in the list");
-  return urls;
+  return urls.map((each) => new Daemon(each, token));
 }
 
-function dial(url: string, token: string, events: PipeEvents): Promise<Pipe> {
+function dial(daemon: Daemon, events: PipeEvents, fileAt: FileAt | undefined): Promise<Pipe> {
   return new Promise((resolve, reject) => {
-    const address = new URL("/v1/pipe", url);
+    const address = new URL("/v1/pipe", daemon.url);
     address.protocol = address.protocol.replace("http", "ws");
     const socket = new WebSocket(address);
     let isOpen = false;
+    const fences = new Map<string, () => void>(); // by what their pong holds
     const fail = (why: string) => (clearTimeout(late), reject(new Error(why)));
     const late = setTimeout(() => (fail(`${address.host} does not answer`), socket.close()), DIALS);
     socket.onerror = () => isOpen || fail(`no connection to ${address.host}`);
     socket.onclose = ({ reason }) => (isOpen ? events.closed(reason || "the WebSocket was closed") : fail(reason));
     socket.onmessage = ({ data }) => {
-      for (const line of String(data).split("\n")) if (line) events.line(line);
+      for (const line of String(data).split("\n")) {
+        const nonce = [...fences.keys()].find((nonce) => line.includes(nonce));
+        if (nonce === undefined) line && events.line(line);
+        else fences.get(nonce)!();
+      }
+    };
+    const say = (line: string) => void (socket.readyState === WebSocket.OPEN && socket.send(line));
+    // Files go by requests, and so does their input: behind what was said before, and before what is said later.
+    const requests = new Requests(daemon, { line: events.line, closed: () => socket.close() }, fileAt);
+    const withFiles = new InOrder();
+    const passed = async () => {
+      const nonce = crypto.randomUUID();
+      await new Promise<void>((passed) => {
+        fences.set(nonce, passed);
+        say(JSON.stringify({ type: "ping", session_id: "", nonce }));
+      });
+      fences.delete(nonce);
+    };
+    const send: Pipe["send"] = (line, files = []) => {
+      if (files.length === 0 && withFiles.isEmpty) return say(line);
+      const message = JSON.parse(line);
+      const id = message.session_id;
+      if (files.length > 0) withFiles.add(id, async () => (await passed(), await requests.say(message, files)));
+      else if (withFiles.has(id)) withFiles.add(id, () => say(line));
+      else say(line);
     };
     socket.onopen = () => {
       isOpen = true;
       clearTimeout(late);
-      socket.send(JSON.stringify({ type: "auth", token }));
-      resolve({ send: (line) => socket.readyState === WebSocket.OPEN && socket.send(line), close: () => socket.close() });
+      socket.send(JSON.stringify({ type: "auth", token: daemon.token }));
+      resolve({ send, close: () => socket.close() });
     };
   });
 }
-
-const MOST_ENTRY = 32 * 1024 * 1024; // UTF-16 units: an entry is a line of up to 16 MiB, and what the relay adds to it
 
 export interface EventsOptions {
   token: string;
@@ -86,71 +130,24 @@ export async function* eventsOf(
   options: EventsOptions,
 ): AsyncGenerator<Entry, void, void> {
   const { token, signal, retryFor = 60_000 } = options;
-  const urls = listOf(url);
+  const daemons = daemonsOf(url, token);
   let after = options.after ?? 0;
   for (let since = Date.now(), wait = 50, at = 0; ; wait = Math.min(wait * 2, 2000), at++) {
-    const cut = new AbortController();
-    const stop = () => cut.abort(signal?.reason);
-    signal?.addEventListener("abort", stop);
-    if (signal?.aborted) stop();
-    let late: ReturnType<typeof setTimeout> | undefined;
     let isOpen = false; // then it has just been lost
-    const within = (time: number) => {
-      clearTimeout(late);
-      late = setTimeout(() => cut.abort(new Error("the daemon says nothing")), time);
-    };
-    within(DIALS);
     try {
-      const address = new URL(`/v1/sessions/${encodeURIComponent(session)}/events?after=${after}`, urls[at % urls.length]);
-      const answer = await fetch(address, { headers: { Authorization: `Bearer ${token}` }, signal: cut.signal });
-      if (answer.status === 204) return; // it is closed, and has no more entries
-      if (!answer.ok) {
-        const said = `the daemon answers ${answer.status}: ${await answer.text()}`;
-        throw answer.status < 500 && answer.status !== 429 ? final(said) : new Error(said);
-      }
-      isOpen = true;
-      for await (const entry of entriesOf(answer.body!, () => within(SILENT))) {
+      for await (const text of daemons[at % daemons.length]!.entries(session, after, () => (isOpen = true), signal)) {
         wait = 50;
+        const entry = JSON.parse(text) as Entry;
         if (entry.seq === undefined || entry.seq <= after) continue;
         after = entry.seq;
         yield entry;
       }
+      if (!isOpen) return; // it is closed, and has no more entries
       since = Date.now();
     } catch (error) {
       if (isOpen) since = Date.now();
-      if (signal?.aborted || (error as { isFinal?: true }).isFinal || Date.now() - since > retryFor) throw error;
-    } finally {
-      clearTimeout(late);
-      signal?.removeEventListener("abort", stop);
+      if (signal?.aborted || (error instanceof Refused && error.isFinal) || Date.now() - since > retryFor) throw error;
     }
     await new Promise((resolve) => setTimeout(resolve, wait));
-  }
-}
-
-// What to try again would not mend.
-const final = (message: string) => Object.assign(new Error(message), { isFinal: true });
-
-async function* entriesOf(body: ReadableStream<Uint8Array>, heard: () => void): AsyncGenerator<Entry, void, void> {
-  const reader = body.pipeThrough(new TextDecoderStream() as any).getReader() as ReadableStreamDefaultReader<string>;
-  let [rest, data, size] = ["", [] as string[], 0]; // the line and the entry whose ends have not come
-  try {
-    for (let read; !(read = await reader.read()).done; ) {
-      heard();
-      const lines = read.value.split("\n");
-      lines[0] = rest + lines[0];
-      rest = lines.pop()!;
-      for (const line of lines) {
-        if (line.startsWith("data:")) {
-          data.push(line.slice(5).trimStart());
-          size += line.length;
-        }
-        if (line !== "" || data.length === 0) continue;
-        yield JSON.parse(data.join("\n")) as Entry;
-        [data, size] = [[], 0];
-      }
-      if (size + rest.length > MOST_ENTRY) throw final(`an entry is over ${MOST_ENTRY} UTF-16 units`);
-    }
-  } finally {
-    void reader.cancel().catch(() => {});
   }
 }

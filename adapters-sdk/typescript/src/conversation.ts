@@ -1,6 +1,6 @@
 // One session of a client: its position in the journal, its turns, its events.
-import { pause, wellFormed, type Client } from "./hub.js";
-import type { AdapterMessage, RelayMessage, TurnCompleteMessage } from "./types.js";
+import { pause, wellFormed, type Client, type GivenFile } from "./hub.js";
+import type { AdapterMessage, FileOutputMessage, RelayMessage, TurnCompleteMessage } from "./types.js";
 
 type Message = { [name: string]: any };
 
@@ -16,12 +16,26 @@ export interface Done {
   end: TurnCompleteMessage;
 }
 
+export interface TurnOptions {
+  /** Files that go with the input, of up to 64 MiB each over a network. One that cannot be read fails the turn. */
+  files?: readonly GivenFile[];
+}
+
 /** A turn whose end has not come. */
 export interface Pending {
   readonly input: Message;
+  readonly files: readonly GivenFile[];
   text: string;
   truncated: boolean;
   resolve(done: Done): void;
+  reject(error: Error): void;
+}
+
+/** What was added to a turn, and is not answered. */
+interface Steer {
+  readonly input: Message;
+  isStored: boolean;
+  resolve(delivered: boolean): void;
   reject(error: Error): void;
 }
 
@@ -40,6 +54,8 @@ export class Conversation {
   readonly #options: Message;
   readonly #turns = new Map<string, Pending>(); // by turn id
   #waiting = 0; // size of their inputs
+  #running = new Set<string>(); // turns that have begun, of others too: the first of them runs
+  readonly #steers = new Map<string, Steer>(); // by message id
   readonly #answers = new Map<string, Message>(); // of requests that no entry has settled
   #live = false; // the relay hears what is said; else it is said when it does
   #stops = false; // it is to be told to stop
@@ -78,9 +94,10 @@ export class Conversation {
 
   /**
    * Sends an input, and resolves at the end of its turn, whatever that is. Rejects where the session is lost; and sends nothing
-   * and rejects where 1024 inputs, or 64 Mi UTF-16 units of them, wait for their ends.
+   * and rejects where 1024 inputs, or 64 Mi UTF-16 units of them, wait for their ends. However often the pipe is lost, it is one
+   * input; a file of it may come twice.
    */
-  turn(content: string): Promise<Done> {
+  turn(content: string, { files = [] }: TurnOptions = {}): Promise<Done> {
     if (this.#over) return Promise.reject(this.#over);
     const hasRoom = this.#turns.size < MOST_TURNS && (this.#turns.size === 0 || this.#waiting + content.length <= MOST_INPUT);
     if (!hasRoom) return Promise.reject(new Error("too many inputs of the session wait for their ends"));
@@ -89,9 +106,39 @@ export class Conversation {
     // The same `message_id` is the same input, however often it is sent.
     const input = { type: "user.input", session_id: this.id, turn_id, message_id: crypto.randomUUID(), content };
     return new Promise((resolve, reject) => {
-      this.#turns.set(turn_id, { input, text: "", truncated: false, resolve, reject });
+      this.#turns.set(turn_id, { input, files, text: "", truncated: false, resolve, reject });
+      if (this.#live) this.#client.send(input, files);
+    });
+  }
+
+  /**
+   * Adds to the turn that runs. Resolves to whether the agent took it: false where no turn runs. However often the pipe is lost,
+   * it is added once. Rejects where the session is lost, and where 1024 wait for their answer.
+   */
+  steer(content: string): Promise<boolean> {
+    if (this.#over) return Promise.reject(this.#over);
+    const [turn_id] = this.#running;
+    if (turn_id === undefined) return Promise.resolve(false);
+    if (this.#steers.size >= MOST_TURNS) return Promise.reject(new Error("too many steers of the session wait for their answer"));
+    const message_id = crypto.randomUUID();
+    const input = { type: "user.input", mode: "steer", session_id: this.id, turn_id, message_id, content };
+    return new Promise((resolve, reject) => {
+      this.#steers.set(message_id, { input, isStored: false, resolve, reject });
       if (this.#live) this.#client.send(input);
     });
+  }
+
+  /**
+   * The contents of a file that the agent gave, wherever the daemon is. Rejects where they are not what was announced, cannot be
+   * read, or are over 64 MiB.
+   */
+  async file(entry: FileOutputMessage): Promise<Uint8Array> {
+    const data = await this.#client.file(this.id, entry);
+    if (entry.sha256 === undefined || !crypto.subtle) return data; // a page of an origin without TLS cannot look
+    const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", data as BufferSource));
+    const sha256 = Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
+    if (sha256 !== entry.sha256) throw new Error("the file is not the one that was announced");
+    return data;
   }
 
   /** Stops the turn that runs. */
@@ -100,7 +147,7 @@ export class Conversation {
     this.#stops = !this.#live;
   }
 
-  /** Answers a question, by the ids of its fields; nothing cancels it. */
+  /** Answers a question that `onQuestion` leaves, by the ids of its fields; nothing cancels it. */
   answer(requestId: string, values?: { [field: string]: unknown }): void {
     const answer = values ? { values } : { cancelled: true };
     this.decide({ type: "input.response", session_id: this.id, request_id: requestId, ...answer });
@@ -159,7 +206,8 @@ export class Conversation {
     this.#isReady();
     if (this.#live) return;
     this.#live = true;
-    for (const { input } of this.#turns.values()) this.#client.send(input);
+    for (const { input, files } of this.#turns.values()) this.#client.send(input, files);
+    for (const { input, isStored } of this.#steers.values()) if (!isStored) this.#client.send(input);
     for (const answer of this.#answers.values()) this.#client.send(answer);
     if (this.#stops) this.stop();
   }
@@ -196,7 +244,9 @@ export class Conversation {
     this.#over = error;
     this.#isRefused(error);
     for (const turn of this.#turns.values()) turn.reject(error);
+    for (const steer of this.#steers.values()) steer.reject(error);
     this.#turns.clear();
+    this.#steers.clear();
     this.#waiting = 0;
     this.#client.forget(this);
     this.#wake?.();
@@ -208,9 +258,13 @@ export class Conversation {
     if (type === "session.refused") return this.#refused(message);
     if (type === "session.attached") {
       [this.#open, this.#caughtUp] = [new Set(message["requests"] ?? []), message["last_seq"]];
-      return this.#enter();
+      this.#running = new Set([message["turn_id"] ?? [], message["queued"] ?? []].flat());
+      this.#enter();
+      if (message["state"] === "closed" && this.#position >= this.#caughtUp) this.#ended(undefined);
+      return;
     }
     if (type === "input.result") return this.#renamed(message);
+    if (type === "request.decided" && seq === undefined) return void this.#answers.delete(message["request_id"]); // its entry says so, too
     if (message["provisional"] === true) return; // it comes again, once it is stored
     if (seq !== undefined && !this.#counts(message)) return;
     if (type === "session.ready" || seq !== undefined) this.#enter();
@@ -245,17 +299,28 @@ export class Conversation {
   }
 
   #note(message: Message): void {
-    const turn = this.#turns.get(message["turn_id"]);
-    if (message["type"] === "output" && turn && (message["channel"] ?? "stdout") === "stdout") add(turn, message["content"]);
-    if (message["type"] === "request.decided") this.#answers.delete(message["request_id"]);
-    if (message["type"] === "turn.complete" && turn) {
-      this.#turns.delete(message["turn_id"]);
+    const { type, turn_id, message_id } = message;
+    if (type === "turn.begin") this.#renamed(message);
+    if (type === "turn.begin") this.#running.add(turn_id);
+    if (type === "turn.complete") this.#running.delete(turn_id);
+    const steer = this.#steers.get(message_id);
+    if (type === "input.steered" && steer) steer.isStored = true;
+    if (type === "steer.result" && steer) {
+      this.#steers.delete(message_id);
+      steer.resolve(message["delivered"] === true);
+    }
+    const turn = this.#turns.get(turn_id);
+    if (type === "output" && turn && (message["channel"] ?? "stdout") === "stdout") add(turn, message["content"]);
+    if (type === "request.decided") this.#answers.delete(message["request_id"]);
+    if (type === "turn.complete" && turn) {
+      this.#turns.delete(turn_id);
       this.#waiting -= turn.input["content"].length;
       turn.resolve({ text: turn.text, truncated: turn.truncated, end: message as TurnCompleteMessage });
     }
     const isObserver = this.#attach?.role === "observe";
     const isOpen = message["seq"] === undefined || message["seq"] > this.#caughtUp || this.#open.has(message["request_id"]);
-    if (message["type"] === "permission.request" && isOpen && !isObserver) void this.#client.answer(this, message);
+    const isAsked = type === "permission.request" || type === "input.request";
+    if (isAsked && isOpen && !isObserver) void this.#client.answer(this, message);
   }
 
   // The relay has the input under another turn id.
@@ -267,7 +332,8 @@ export class Conversation {
     }
   }
 
-  #refused({ reason, message }: Message): void {
+  #refused({ reason, message, was_served }: Message): void {
+    if (was_served) this.#refusals = 0;
     if (reason === "exists" && !this.#attach) {
       this.#attach = { after: 0, role: "control" }; // the relay has stored the start before the pipe was lost
       this.begin();

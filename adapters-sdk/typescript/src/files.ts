@@ -31,7 +31,8 @@ export async function digest(path: string): Promise<{ size: number; sha256: stri
   return { size, sha256: hash.digest("hex") };
 }
 
-async function regular(path: string): Promise<number> {
+/** The size of a regular file in bytes. Rejects for what is not one. */
+export async function regular(path: string): Promise<number> {
   const found = await stat(path);
   if (!found.isFile()) throw new Error("not a regular file");
   return found.size;

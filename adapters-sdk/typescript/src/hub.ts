@@ -1,6 +1,6 @@
 // The client half: sessions over one pipe to a relay, wherever it runs. Nothing here needs Node.
 import { Conversation } from "./conversation.js";
-import type { AgentEntry, ListedSession, PermissionRequestMessage } from "./types.js";
+import type { AgentEntry, FileOutputMessage, InputRequestMessage, ListedSession, PermissionRequestMessage } from "./types.js";
 
 type Message = { [name: string]: any };
 
@@ -14,8 +14,8 @@ export interface PipeEvents {
 
 /** A pipe that is open. */
 export interface Pipe {
-  /** Writes one line, without its LF. */
-  send(line: string): void;
+  /** Writes one line, without its LF; of an input with `files` these before it. */
+  send(line: string, files?: readonly GivenFile[]): void;
   /** Ends it. What it returns, if anything, resolves when what was started for the pipe has ended. */
   close(): void | Promise<void>;
 }
@@ -26,10 +26,20 @@ export interface Connect {
   once?: boolean;
   /** Whether it opens the next pipe at another address. */
   others?: boolean;
+  /** Opens a session, where the other side chooses its id. */
+  create?: (options: OpenOptions) => Promise<string>;
+  /** Reads a file that an agent gave. */
+  file?: (session: string, entry: FileOutputMessage) => Promise<Uint8Array>;
 }
+
+/** A file for an input: its path, in Node; or, over a network, a `File` that is at hand. */
+export type GivenFile = string | File;
 
 /** How a permission is answered: nothing but `true` approves. */
 export type PermissionAnswer = boolean | { approved: boolean; option_id?: string; message?: string; end_turn?: boolean };
+
+/** How a question is answered: by the ids of its fields; nothing cancels it. */
+export type QuestionAnswer = { [field: string]: unknown } | null | undefined;
 
 export interface ClientOptions {
   /**
@@ -37,6 +47,8 @@ export interface ClientOptions {
    * session answer.
    */
   onPermission?: ((request: PermissionRequestMessage, session: Conversation) => PermissionAnswer | Promise<PermissionAnswer>) | "leave";
+  /** Answers questions. Without it each is cancelled; what it throws cancels, too. `leave`: others answer, or `answer` does. */
+  onQuestion?: ((request: InputRequestMessage, session: Conversation) => QuestionAnswer | Promise<QuestionAnswer>) | "leave";
   /** How long a lost pipe is tried again, and a session that is not served for the moment, in milliseconds: 60 000. */
   retryFor?: number;
 }
@@ -44,10 +56,17 @@ export interface ClientOptions {
 /** What `open` may say of a session: `agent_id`, `model`, `cwd` and their kin. */
 export type OpenOptions = { [name: string]: unknown };
 
-/** What is kept of a new session for `events()`. */
+/** What is kept of a session for `events()`. */
 export interface Listening {
-  /** True: all from its first message on, in wait for the reader. Else what comes while there is one. */
+  /** True: all from its first message on, or that behind `after`, in wait for the reader. Else what comes while there is one. */
   listen?: boolean;
+}
+
+export interface AttachOptions extends Listening {
+  /** The last entry that the reader has: 0. */
+  after?: number;
+  /** `observe`: it hears, and says nothing. */
+  role?: "control" | "observe";
 }
 
 const EXTENSIONS = ["turns", "events", "usage", "options", "questions", "control", "resume", "journal"];
@@ -87,14 +106,39 @@ export class Client {
     return client;
   }
 
-  /** Opens a session. Resolves when the relay has it; rejects where it refuses. */
-  open(options: OpenOptions = {}, { listen = false }: Listening = {}): Promise<Conversation> {
-    return this.#add(new Conversation(this, crypto.randomUUID(), options, undefined, listen));
+  /**
+   * Opens a session. Resolves when the relay has it; rejects where it refuses. One over HTTP that rejects for another reason may
+   * have left an empty session.
+   */
+  async open(options: OpenOptions = {}, { listen = false }: Listening = {}): Promise<Conversation> {
+    const { create } = this.#connect;
+    if (!create) return this.#add(new Conversation(this, crypto.randomUUID(), options, undefined, listen));
+    const id = await this.#again(() => create(options));
+    return this.#add(new Conversation(this, id, {}, { after: 0, role: "control" }, listen));
   }
 
   /** Goes on with a session of the journal, behind the entry `after` (0: from the beginning). Rejects where it is refused. */
-  attach(id: string, { after = 0, role = "control" }: { after?: number; role?: "control" | "observe" } = {}): Promise<Conversation> {
-    return this.#add(new Conversation(this, id, {}, { after, role }));
+  attach(id: string, { after = 0, role = "control", listen = false }: AttachOptions = {}): Promise<Conversation> {
+    return this.#add(new Conversation(this, id, {}, { after, role }, listen));
+  }
+
+  // Asks until it is answered, as long as a lost pipe is tried again.
+  async #again<T>(ask: () => Promise<T>): Promise<T> {
+    for (let tries = 0, since = Date.now(); ; ) {
+      if (this.#over !== undefined) throw new Error(this.#over);
+      try {
+        return await ask();
+      } catch (error) {
+        if (isFinal(error) || Date.now() - since > this.retryFor) throw error;
+      }
+      await pause(tries++);
+    }
+  }
+
+  /** @internal */
+  async file(session: string, entry: FileOutputMessage): Promise<Uint8Array> {
+    if (!this.#connect.file) throw new Error("no files can be read over this pipe");
+    return this.#connect.file(session, entry);
   }
 
   /** The agents of the relay, and what they can. `health`: and how they are. */
@@ -104,8 +148,7 @@ export class Client {
 
   /** The sessions of the relay's journal, a page of them. `next` is the `cursor` of the next one. Rejects where there is no journal. */
   async sessions(filter: { [name: string]: unknown } = {}): Promise<{ sessions: ListedSession[]; next?: string }> {
-    const { error, sessions = [], next } = await this.#ask({ ...filter, type: "sessions.list", extensions: EXTENSIONS });
-    if (error !== undefined) throw new Error(error);
+    const { sessions = [], next } = await this.#ask({ ...filter, type: "sessions.list", extensions: EXTENSIONS });
     return next === undefined ? { sessions } : { sessions, next };
   }
 
@@ -145,9 +188,9 @@ export class Client {
   }
 
   /** @internal Sends a message; a pipe that is lost has it sent again by its session. */
-  send(message: Message): void {
+  send(message: Message, files?: readonly GivenFile[]): void {
     const line = JSON.stringify(message, (_, value) => (typeof value === "string" ? wellFormed(value) : value));
-    this.#pipe?.send(line.replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029"));
+    this.#pipe?.send(line.replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029"), files);
   }
 
   /** @internal */
@@ -221,6 +264,7 @@ export class Client {
         await this.#open();
       } catch (error) {
         why = String(error);
+        if (isFinal(error)) break;
         continue;
       }
       for (const session of this.#sessions.values()) session.begin();
@@ -250,25 +294,33 @@ export class Client {
     }
     if (typeof message !== "object" || message === null) return;
     if (message["session_id"] !== "") return this.#sessions.get(message["session_id"])?.take(message);
-    this.#asked.get(message["request_id"])?.resolve(message);
-    this.#asked.delete(message["request_id"]);
+    const { error, request_id } = message;
+    if (error === undefined || error === null) this.#asked.get(request_id)?.resolve(message);
+    else this.#asked.get(request_id)?.reject(new Error(error));
+    this.#asked.delete(request_id);
   }
 
   /** @internal */
   async answer(session: Conversation, request: Message): Promise<void> {
-    const { onPermission } = this.#options;
-    if (onPermission === "leave") return;
-    let answer: PermissionAnswer = false;
+    const isPermission = request["type"] === "permission.request";
+    const decide: any = isPermission ? this.#options.onPermission : this.#options.onQuestion;
+    if (decide === "leave") return;
+    let said: any;
     try {
-      if (onPermission) answer = await onPermission(request as PermissionRequestMessage, session);
+      said = await decide?.(request, session);
+      JSON.stringify(said);
     } catch {
-      answer = false; // what cannot decide does not approve
+      said = undefined; // what cannot decide does not approve
     }
-    const said = typeof answer === "object" && answer !== null ? answer : {};
-    const approved = (typeof answer === "object" ? answer?.approved : answer) === true;
-    session.decide({ ...said, type: "permission.response", session_id: session.id, request_id: request["request_id"], approved });
+    const more = typeof said === "object" && said !== null ? said : undefined;
+    const answer = isPermission ? { ...more, approved: (more ? more.approved : said) === true } : more ? { values: more } : { cancelled: true };
+    const type = isPermission ? "permission.response" : "input.response";
+    session.decide({ ...answer, type, session_id: session.id, request_id: request["request_id"] });
   }
 }
+
+// Whether to try again would not mend it.
+const isFinal = (error: unknown): boolean => (error as { isFinal?: boolean } | null)?.isFinal === true;
 
 /** Waits before the next of some tries. @internal */
 export function pause(tries: number): Promise<void> {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { appendFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { createServer, get } from "node:http";
+import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -17,38 +17,42 @@ const sdk = new URL("./", import.meta.resolve("@trunkline/sdk/browser"));
 
 // What the page does: it says each step to the site that it came from.
 async function script() {
-  const { Client, eventsOf, webSocket } = await import("/sdk/browser.js");
-  const { url, token } = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+  const { Client, eventsOf, overHttp, webSocket } = await import("/sdk/browser.js");
+  const { url, token, way } = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
   const tell = async (what) => void (await fetch("/said", { method: "POST", body: JSON.stringify(what) }));
   try {
-    const client = await Client.connect(webSocket(url, token), { onPermission: ({ tool }) => tool === "Bash" });
+    const connect = { WebSocket: webSocket, HTTP: overHttp }[way](url, token);
+    const client = await Client.connect(connect, { onPermission: ({ tool }) => tool === "Bash" });
     const session = await client.open({}, { listen: true });
     const heard = [];
     const hearing = (async () => {
       for await (const { seq } of session.events()) if (seq !== undefined) heard.push(seq);
     })();
-    const texts = [(await session.turn("ä b 😀")).text, (await session.turn("ask")).text];
+    const files = [new File(["of a"], "ä.txt")];
+    const texts = [(await session.turn("ä b 😀")).text, (await session.turn("ask")).text, (await session.turn("read", { files })).text];
     await tell({ texts }); // answered once the daemon was killed, and is up again
     texts.push((await session.turn("again")).text);
+    await session.turn("file");
+    let file;
     const read = [];
-    // The daemon gives no page of another origin its answers to read: these come by the page's own.
-    for await (const { seq, type } of eventsOf(location.origin, session.id, { token })) {
-      read.push(seq);
-      if (type === "turn.complete" && read.length >= heard.length) break;
+    for await (const entry of eventsOf(url, session.id, { token })) {
+      read.push(entry.seq);
+      if (entry.type === "file.output") file = new TextDecoder().decode(await session.file(entry));
+      if (entry.type === "turn.complete" && read.length >= heard.length) break;
     }
-    const wrong = await eventsOf(location.origin, session.id, { token: "wrong" }).next().catch((error) => error.message);
+    const wrong = await eventsOf(url, session.id, { token: "wrong" }).next().catch((error) => error.message);
     session.close();
     await hearing;
-    await tell({ texts, heard, read, wrong });
+    await client.close();
+    await tell({ texts, heard, read, wrong, file });
   } catch (error) {
     await tell({ error: String(error) });
   }
 }
 
-// A site that serves the page, the package and the daemon's API: `said` gets what its page says, and may take its time.
-async function site(said, daemonOf) {
+// A site that serves the page and the package: `said` gets what its page says, and may take its time.
+async function site(said) {
   const server = createServer(async (request, answer) => {
-    if (request.url.startsWith("/v1/")) return forward(request, answer, daemonOf().http);
     if (request.method === "POST") {
       let body = "";
       for await (const piece of request.setEncoding("utf8")) body += piece;
@@ -62,15 +66,6 @@ async function site(said, daemonOf) {
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address();
   return { origin: `http://127.0.0.1:${port}`, end: () => (server.closeAllConnections(), server.close()) };
-}
-
-function forward({ url, headers: { authorization } }, answer, to) {
-  const asked = get(new URL(url, to), { headers: { authorization } }, (from) => {
-    answer.writeHead(from.statusCode, from.headers);
-    from.pipe(answer);
-    answer.on("close", () => from.destroy());
-  });
-  asked.on("error", () => answer.destroy());
 }
 
 const LATE = 60_000; // for a page that cannot be loaded, or says nothing
@@ -102,40 +97,43 @@ async function browse(address, last) {
   }
 }
 
-test("a page of an origin that the daemon names drives a session, over a kill of the daemon", { skip }, async () => {
-  let daemon, finish;
-  const last = new Promise((resolve) => (finish = resolve));
-  const own = await site(async (said) => {
-    if (said.heard || said.error) return finish(said);
-    await daemon.kill();
-    await daemon.up();
-  }, () => daemon);
-  daemon = await Daemon.start(["--allow-origin", own.origin]);
-  const token = await daemon.token();
-  try {
-    const said = await browse(`${own.origin}/#${new URLSearchParams({ url: daemon.http, token })}`, last);
-    assert.equal(said.error, undefined);
-    assert.deepEqual(said.texts, ["ä b 😀 ", "true", "again "]);
-    assert.match(said.wrong, /401/);
-    assert.deepEqual(said.read, said.read.map((_, index) => index + 1));
-    assert.deepEqual(said.heard.slice(0, said.read.length), said.read);
-  } finally {
-    own.end();
-    await daemon.end();
-  }
-});
+for (const way of ["WebSocket", "HTTP"]) {
+  test(`a page of an origin that the daemon names drives a session over ${way}, over a kill of the daemon`, { skip }, async () => {
+    let finish;
+    const last = new Promise((resolve) => (finish = resolve));
+    const own = await site(async (said) => {
+      if (said.heard || said.error) return finish(said);
+      await daemon.kill();
+      await daemon.up();
+    });
+    const daemon = await Daemon.start(["--allow-origin", own.origin]);
+    const token = await daemon.token();
+    try {
+      const said = await browse(`${own.origin}/#${new URLSearchParams({ url: daemon.http, token, way })}`, last);
+      assert.equal(said.error, undefined);
+      assert.deepEqual(said.texts, ["ä b 😀 ", "true", "ä.txt: of a, read ", "again "]);
+      assert.equal(said.file, "made by the agent");
+      assert.match(said.wrong, /401/);
+      assert.deepEqual(said.read, said.read.map((_, index) => index + 1));
+      assert.deepEqual(said.heard.slice(0, said.read.length), said.read);
+    } finally {
+      own.end();
+      await daemon.end();
+    }
+  });
 
-test("a page of any other origin opens nothing", { skip }, async () => {
-  let finish;
-  const last = new Promise((resolve) => (finish = resolve));
-  const other = await site(async (said) => finish(said));
-  const daemon = await Daemon.start(["--allow-origin", "http://127.0.0.1:1"]);
-  const token = await daemon.token();
-  try {
-    const { error } = await browse(`${other.origin}/#${new URLSearchParams({ url: daemon.http, token })}`, last);
-    assert.match(error, /no connection to/);
-  } finally {
-    other.end();
-    await daemon.end();
-  }
-});
+  test(`a page of any other origin opens nothing over ${way}`, { skip }, async () => {
+    let finish;
+    const last = new Promise((resolve) => (finish = resolve));
+    const other = await site(async (said) => finish(said));
+    const daemon = await Daemon.start(["--allow-origin", "http://127.0.0.1:1"]);
+    const token = await daemon.token();
+    try {
+      const { error } = await browse(`${other.origin}/#${new URLSearchParams({ url: daemon.http, token, way })}`, last);
+      assert.match(error, /no connection to|Failed to fetch/);
+    } finally {
+      other.end();
+      await daemon.end();
+    }
+  });
+}

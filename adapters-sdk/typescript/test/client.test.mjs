@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { Client, eventsOf, spawned, unixSocket, webSocket } from "@trunkline/sdk/client";
+import { Client, eventsOf, overHttp, spawned, unixSocket, webSocket } from "@trunkline/sdk/client";
 import { adapter, Daemon, skip } from "./daemon.mjs";
 
 const KILLS = Number(process.env.TRUNKLINE_KILLS ?? 5);
@@ -26,6 +26,20 @@ test("the client of the README has ten lines and talks", { skip }, async () => {
   child.stdout.on("data", (data) => (said += data));
   assert.equal(await new Promise((resolve) => child.on("close", resolve)), 0);
   assert.match(said, /hello agent/);
+});
+
+test("the client over HTTP of the README has ten lines and reads files", { skip }, async () => {
+  const readme = readFileSync(new URL("../README.md", import.meta.url), "utf8");
+  const program = [...readme.matchAll(/```js\n(.*?)```/gs)].map((m) => m[1]).find((program) => program.includes("overHttp("));
+  assert.ok(program.trim().split("\n").length <= 10);
+  writeFileSync(join(daemon.scratch, "notes.txt"), "notes");
+  const own = program.replace("http://127.0.0.1:7457", daemon.http).replace('"hello"', '"file"').replace('["notes.txt"]', JSON.stringify([join(daemon.scratch, "notes.txt")]));
+  const env = { ...process.env, TOKEN: await daemon.token() };
+  const child = spawn(process.execPath, ["--input-type=module", "-e", own], { stdio: ["ignore", "pipe", "inherit"], env });
+  let said = "";
+  child.stdout.on("data", (data) => (said += data));
+  assert.equal(await new Promise((resolve) => child.on("close", resolve)), 0);
+  assert.match(said, /Uint8Array\(17\)/); // "made by the agent"
 });
 
 test("a permission without a decision is denied; the callback decides", { skip }, async () => {
@@ -130,6 +144,7 @@ const WAYS = {
     const secret = await daemon.token("--all-sessions"); // also those of the socket
     return use(unixSocket(daemon.socket), (session, signal) => eventsOf(daemon.http, session.id, { token: secret, signal }));
   },
+  "HTTP alone": async (use) => use(overHttp(daemon.http, await daemon.token()), (session) => session.events()),
 };
 for (const [way, open] of Object.entries(WAYS)) {
   const without = skip || (way === "a WebSocket" && typeof WebSocket === "undefined" ? "no WebSocket" : false);

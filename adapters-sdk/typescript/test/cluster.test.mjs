@@ -90,6 +90,24 @@ test("an answer is said again until it is stored", async () => {
   await client.close();
 });
 
+test("what is added to a turn is said again until it is stored, and once", async () => {
+  const steered = { type: "input.steered", turn_id: "t", seq: 1, epoch: 1 };
+  const connect = played(({ type, message_id }, number) => {
+    if (type === "session.attach") {
+      const more = number === 3 ? [{ type: "steer.result", message_id: ofType(connect, "user.input")[0].message_id, delivered: true, seq: 2, epoch: 1 }] : [];
+      return [{ ...attached(0), turn_id: "t" }, ...more];
+    }
+    return type !== "user.input" ? [] : number === 1 ? [null] : [{ ...steered, message_id }, null];
+  });
+  const client = await Client.connect(connect);
+  const session = await client.attach("s");
+  assert.equal(await session.steer("more"), true);
+  const said = ofType(connect, "user.input").map(({ message_id, mode, turn_id }) => [message_id, mode, turn_id]);
+  assert.deepEqual(said, Array(2).fill([said[0][0], "steer", "t"]));
+  await client.close();
+  await assert.rejects(session.steer("too late"), /closed/);
+});
+
 test("a pipe on which nothing is heard is left", async () => {
   mock.timers.enable({ apis: ["setInterval"] });
   try {

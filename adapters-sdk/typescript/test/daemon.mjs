@@ -42,13 +42,23 @@ export class Daemon {
     await ended;
   }
 
-  async token(...more) {
+  async #tokens(...args) {
     const env = { ...process.env, HOME: this.scratch, TRUNKLINE_STATE: join(this.scratch, "state") };
-    const child = spawn("trunkline", ["token", "new", "--scope", "control", ...more], { env, stdio: ["ignore", "pipe", "inherit"] });
+    const child = spawn("trunkline", ["token", ...args], { env, stdio: ["ignore", "pipe", "inherit"] });
     let said = "";
     child.stdout.on("data", (data) => (said += data));
     await new Promise((resolve) => child.on("close", resolve));
-    return said.trim().split("\n").at(-1);
+    return said.trim().split("\n");
+  }
+
+  async token(...more) {
+    return (await this.#tokens("new", ...(more.includes("--scope") ? [] : ["--scope", "control"]), ...more)).at(-1);
+  }
+
+  // All tokens that control.
+  async revoke() {
+    const listed = (await this.#tokens("list")).filter((line) => line.includes("control"));
+    for (const line of listed) await this.#tokens("revoke", line.trim().split(/\s+/)[0]);
   }
 
   async end() {

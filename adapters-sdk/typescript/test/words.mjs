@@ -1,11 +1,33 @@
-// The adapter of the client's tests: it says each word of an input, asks, and tells where it runs.
+// The adapter of the client's tests: it says each word of an input and each file that comes with it, asks, and tells where it runs.
+import { readFileSync } from "node:fs";
 import { serve } from "@trunkline/sdk";
 
-await serve(async (turn, { content }) => {
-  if (content === "ask") {
+const does = {
+  async ask(turn) {
     const { approved } = await turn.permission({ tool: "Bash", description: "d", resource: "r" });
-    return turn.output(String(approved));
-  }
-  if (content === "cwd") return turn.output(process.cwd());
-  for (const word of content.split(" ")) await turn.output(word + " ");
-});
+    await turn.output(String(approved));
+  },
+  async question(turn) {
+    const { cancelled, values } = await turn.question({ prompt: "Which?" });
+    await turn.output(cancelled ? "cancelled" : JSON.stringify(values));
+  },
+  async steers(turn) {
+    await turn.output("ready ");
+    for await (const steer of turn.steers()) return turn.output(steer.accept());
+  },
+  async long(turn) {
+    await turn.output("begun");
+    await new Promise((resolve) => turn.signal.addEventListener("abort", resolve));
+  },
+  file: (turn) => turn.newFile("made.txt", "made by the agent"),
+  cwd: (turn) => turn.output(process.cwd()),
+};
+
+await serve(
+  async (turn, { content, files }) => {
+    for (const { file_name, file_path } of files) await turn.output(`${file_name}: ${readFileSync(file_path)}, `);
+    if (Object.hasOwn(does, content)) return void (await does[content](turn));
+    for (const word of content.split(" ")) await turn.output(word + " ");
+  },
+  { steerable: true },
+);

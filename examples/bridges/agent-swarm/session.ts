@@ -107,7 +107,7 @@ export class TrunklineSession implements ProviderSession {
       for (const { name, text } of entry.commands ?? [])
         if (text && this.#commands.size < COMMANDS) this.#commands.set(name, text);
     } else if (entry.type === "input.request") {
-      session.answer(entry.request_id); // no one is there who could answer
+      // No one is there who could answer: the client cancels it.
       this.#sink.emit({ type: "custom", name: "trunkline.question", data: { prompt: entry.prompt, cancelled: true } });
     }
     this.#events.take(entry);

@@ -104,7 +104,7 @@ class Run {
     const done = this.session.turn(prompt);
     done.catch(() => {}); // it is awaited below
     for await (const entry of this.session.events()) {
-      this.#note(entry, this.session);
+      this.#note(entry);
       await this.#output.entry(entry);
       if (entry.type === "turn.complete" && (this.ran.end = entry)) break;
     }
@@ -114,7 +114,7 @@ class Run {
     this.#notTaken([]); // an agent that has not said a word of them takes none
   }
 
-  #note(entry: Entry, session: Conversation): void {
+  #note(entry: Entry): void {
     const { ran } = this;
     if ("native_session_id" in entry && entry.native_session_id) ran.sessionId = entry.native_session_id;
     if (entry.type === "session.ready" || entry.type === "session.info") {
@@ -124,7 +124,6 @@ class Run {
       if (entry.type === "session.info" && entry.options_applied) this.#notTaken(entry.options_applied);
     } else if (entry.type === "input.request") {
       this.#output.error(`trunkline: no one is there to answer: ${entry.prompt}`);
-      session.answer(entry.request_id);
     }
   }
 
