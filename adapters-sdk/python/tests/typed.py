@@ -3,7 +3,7 @@
 import asyncio
 
 import trunkline
-from trunkline.client import Client
+from trunkline.client import BlockingClient, Client
 from trunkline.testing import Host
 from trunkline.types import PermissionRequest
 
@@ -25,6 +25,15 @@ async def follow(url: str, token: str) -> int:
                 print(entry.get("status"), entry["seq"] + 1)
             elif entry["type"] == "turn.begin":
                 print(entry["content"], entry.get("by"), entry["time"])
+        return session.last
+
+
+def follow_blocking(command: list[str]) -> int:
+    with BlockingClient(command=command) as client:
+        session = client.open(permission=lambda request: request["tool"] == "Read", question=lambda request: {"answer": 1})
+        for entry in session.send("hello", files=["a.txt"]):
+            if entry["type"] == "output":
+                print(entry["content"].upper())
         return session.last
 
 

@@ -4,6 +4,8 @@
         session = await client.open()
         async for entry in session.send("hello"):
             print(entry["type"])
+
+`BlockingClient` is the same without asyncio.
 """
 
 from __future__ import annotations
@@ -16,13 +18,24 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
+from ._blocking import BlockingClient, BlockingSession, BlockingTurn
 from ._conversation import TRIES, Ask, ClientSession, ClientTurn, Decide, Entry, SessionEnded, log
 from ._http import Daemon, Refused
 from ._json import Message
 from ._pipes import Pipe, dial_socket, start
 from ._remote import Events, Socket
 
-__all__ = ["Client", "ClientSession", "ClientTurn", "Entry", "Refused", "SessionEnded"]
+__all__ = [
+    "BlockingClient",
+    "BlockingSession",
+    "BlockingTurn",
+    "Client",
+    "ClientSession",
+    "ClientTurn",
+    "Entry",
+    "Refused",
+    "SessionEnded",
+]
 FIRST_DELAY, LAST_DELAY = 0.05, 2.0  # seconds between two tries, doubling, with jitter
 ANSWERS = 10.0  # seconds in which an address answers; then the next one is tried
 STEADY = 10.0  # seconds after which a connection that breaks is none of those in a row
