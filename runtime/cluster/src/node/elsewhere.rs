@@ -10,7 +10,7 @@ use trunkline_protocol::SessionId;
 use super::{Node, Shared, letters::Answer, take::NotTaken};
 use crate::{
     ownership::Kept,
-    placement::{Needs, candidates, fits, survivor},
+    placement::{Needs, candidates, fits, heir, survivor},
     row::{HostRow, SessionRow, State},
 };
 
@@ -58,7 +58,7 @@ impl Shared {
         let back = names.contains(&&*row.host).then_some(&*row.host);
         let Some(to) = back.or_else(|| survivor(&row.id, names)) else {
             let storage = row.storage.as_deref().map(|storage| format!(" with the storage {storage}"));
-            let anew = match heir(row, &alive) {
+            let anew = match heir_without_files(row, &alive) {
                 Some(_) => {
                     let id = &row.id;
                     format!(
@@ -97,7 +97,7 @@ impl Shared {
         let Some(read) = self.read(id).await? else { return Err(NotTaken::Unknown.to_string()) };
         let alive = self.alive();
         let none = || "no host that has the same configuration takes further sessions".to_owned();
-        let to = heir(&read.row, &alive).ok_or_else(none)?;
+        let to = heir_without_files(&read.row, &alive).ok_or_else(none)?;
         match self.take_at(to, id, true).await {
             Ok(Answer::Done) => Ok(to.to_owned()),
             Ok(Answer::Not(why)) => Err(why),
@@ -172,9 +172,8 @@ impl Shared {
 }
 
 /// The host that takes over a session whose files stay behind.
-fn heir<'a>(row: &SessionRow, alive: &'a [HostRow]) -> Option<&'a str> {
-    let bare = SessionRow { storage: None, ..row.clone() };
-    survivor(&row.id, alive.iter().filter(|host| fits(host, &bare)).map(|host| &*host.host))
+fn heir_without_files<'a>(row: &SessionRow, alive: &'a [HostRow]) -> Option<&'a str> {
+    heir(&SessionRow { storage: None, ..row.clone() }, alive)
 }
 
 impl Elsewhere for Node {

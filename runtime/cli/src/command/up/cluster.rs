@@ -196,6 +196,8 @@ mod joined {
             });
             let node = Node::join(nats.clone(), nats, options, on_lease).await.map_err(|error| {
                 let next = match &error {
+                    // It says so itself.
+                    JoinError::Lost(_) => return Fault::usage(error),
                     JoinError::Taken(_) => {
                         "give this host a name of its own by --host-id NAME, or end the other daemon by `trunkline down`"
                     }
