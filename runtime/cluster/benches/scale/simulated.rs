@@ -7,7 +7,10 @@ use crate::world::{Load, Scale, Spread, deaths, outage, server::Done, spread, tr
 /// How long it is waited for what may never come.
 const LATE: Duration = Duration::from_secs(600);
 
-pub(crate) const ROWS: [(&str, fn(Scale)); 4] =
+/// A part of it, by its name.
+type Row = (&'static str, fn(Scale));
+
+pub(crate) const ROWS: [Row; 4] =
     [("spread", spreads), ("traffic", renewals), ("deaths", dies), ("outage", is_away)];
 
 fn line(what: &str, spread: &Spread) {
