@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use trunkline_testing::{has_program, skipped};
 
 /// What is not run here: how the command begins, and why.
-const ELSEWHERE: [(&str, &str); 44] = [
+const ELSEWHERE: [(&str, &str); 46] = [
     ("cargo ", "builds, tests or installs; `.ci/run` does"),
     ("go build ", "`.ci/run suite` does"),
     (".ci/", "runs the tests, this one too"),
@@ -21,6 +21,11 @@ const ELSEWHERE: [(&str, &str); 44] = [
     ("trunkline up --cluster", "wants a NATS server; `runtime/cluster/tests` has one"),
     ("trunkline cluster status", "wants a daemon that is one of several"),
     ("trunkline drain", "wants a daemon that is one of several"),
+    (
+        "trunkline sessions attach ID --relocate",
+        "wants a host that is gone; `conformance/cluster/run storage` has one",
+    ),
+    ("trunkline sessions send ID 'Go on' --relocate", "the same, which runs it"),
     ("TRUNKLINE_SOAK", "the soak: minutes"),
     ("FUZZ_SECONDS", "fuzzing: minutes"),
     ("trunkline doctor codex", "wants an installed agent"),
