@@ -194,6 +194,8 @@ async fn sessions_whose_files_are_elsewhere_are_unavailable_until_they_begin_ane
     }
     let never = id("never-spoken-to");
     a.open_here(&never).await;
+    // That it was opened is in the record.
+    until(|| a.sessions.copied_to(&never) > 0).await;
     let b = Machine::start(&memory, "b").await;
     let c = Machine::start(&memory, "c").await;
     until(|| b.node.hosts().len() == 3 && c.node.hosts().len() == 3).await;
