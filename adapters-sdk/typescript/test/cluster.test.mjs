@@ -104,7 +104,9 @@ test("what is added to a turn is said again until it is stored, and once", async
   assert.equal(await session.steer("more"), true);
   const said = ofType(connect, "user.input").map(({ message_id, mode, turn_id }) => [message_id, mode, turn_id]);
   assert.deepEqual(said, Array(2).fill([said[0][0], "steer", "t"]));
+  const waits = assert.rejects(session.steer("no one answers"), /closed/);
   await client.close();
+  await waits;
   await assert.rejects(session.steer("too late"), /closed/);
 });
 

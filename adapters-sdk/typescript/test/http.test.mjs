@@ -117,6 +117,31 @@ test("what was said before the client is closed is still said, in order", async 
   end();
 });
 
+test("an answer that came too late is no entry, and is not said again", async () => {
+  const answers = [];
+  const { url, end } = await daemon((what, { body, answer }) => {
+    const told = there(what);
+    if (told) return told;
+    if (what.includes("/requests/")) {
+      answers.push(body);
+      return [409, { detail: "another was first" }];
+    }
+    if (what.endsWith("/inputs")) return [422, { detail: "not this one", category: "oversize" }];
+    answer.write(entry(1, "permission.request", { request_id: "r", tool: "T" }));
+  });
+  const client = await Client.connect(overHttp(url, "t"), { onPermission: () => ({ approved: true, option_id: "o" }) });
+  const session = await client.attach("s", { listen: true });
+  while (answers.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  const { error } = (await session.turn("x")).end; // refused behind the answer
+  assert.deepEqual([error, answers], [{ category: "oversize", message: "not this one" }, [{ approved: true, option_id: "o" }]]);
+  session.close();
+  const types = [];
+  for await (const { type } of session.events()) types.push(type);
+  assert.deepEqual(types, ["permission.request", "turn.complete"]);
+  await client.close();
+  end();
+});
+
 test("a redirect is not followed, and a session that no host opens now is asked for again", async () => {
   const never = await daemon(() => assert.fail("it was followed"));
   const first = await daemon((_, { answer }) => void answer.writeHead(307, { location: `${never.url}/v1/me` }).end());
