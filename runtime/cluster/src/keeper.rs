@@ -1,7 +1,7 @@
 //! Keeps batches of this host's sessions in the journal of the cluster, each once.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fs::File,
     io,
     path::PathBuf,
@@ -23,7 +23,9 @@ use trunkline_protocol::SessionId;
 use trunkline_sessions::{Batch, NotRecorded, Record};
 
 use crate::{
-    contents, lock,
+    contents,
+    counters::Counters,
+    lock,
     marks::Marks,
     ownership::{self, Me},
     placement::jitter,
@@ -88,13 +90,12 @@ pub fn verdict(mine: &Mine, last: Option<(u64, &wire::Head)>) -> Verdict {
     match (head.epoch.cmp(&mine.epoch), number == mine.last) {
         (std::cmp::Ordering::Greater, _) => Verdict::Fenced,
         (_, true) => Verdict::Again(number),
-        (std::cmp::Ordering::Equal, false) if is_own => Verdict::Again(number),
-        // Another run with the same epoch: a row that was restored.
-        (std::cmp::Ordering::Equal, false) => Verdict::Fenced,
+        // Another run with the same epoch, which was the first to write in it: a row that was restored.
+        (std::cmp::Ordering::Equal, false) if !mine.has_begun => Verdict::Fenced,
         // From before this epoch began.
         (std::cmp::Ordering::Less, false) if !mine.has_begun => Verdict::Behind,
-        // From somebody without a right to write: no one reads it, and it takes a number.
-        (std::cmp::Ordering::Less, false) => Verdict::Again(number),
+        // From somebody without a right to write, or a copy: no one reads it, and it takes a number.
+        (std::cmp::Ordering::Less | std::cmp::Ordering::Equal, false) => Verdict::Again(number),
     }
 }
 
@@ -119,6 +120,9 @@ pub struct Keeper {
     /// Whether nothing can be kept now.
     is_silent: AtomicBool,
     pub(crate) marks: Marks,
+    /// Sessions that were fenced, until it is looked who has them.
+    fenced: Mutex<HashSet<SessionId>>,
+    pub(crate) counters: Counters,
 }
 
 impl Keeper {
@@ -138,6 +142,8 @@ impl Keeper {
             lease,
             is_silent: AtomicBool::default(),
             marks,
+            fenced: Mutex::default(),
+            counters: Counters::default(),
         })
     }
 
@@ -158,6 +164,16 @@ impl Keeper {
     /// It does no more.
     pub fn end(&self, session: &SessionId) {
         self.places().remove(session);
+    }
+
+    /// The sessions that were fenced since it was asked last.
+    pub(crate) fn fenced(&self) -> HashSet<SessionId> {
+        std::mem::take(&mut *lock(&self.fenced))
+    }
+
+    /// Has it looked who has a session.
+    pub(crate) fn note_fenced(&self, session: SessionId) {
+        lock(&self.fenced).insert(session);
     }
 
     /// It does no more under this epoch.
@@ -209,7 +225,10 @@ impl Keeper {
                     // It was shown to no one, and will not be.
                     Err(_) => Verdict::Fenced,
                 },
-                Err(NotKept::Refused(why)) => return Err(NotRecorded::Refused(why)),
+                Err(NotKept::Refused(why)) => {
+                    self.counters.puts_refused.add(1);
+                    return Err(NotRecorded::Refused(why));
+                }
                 Err(why @ NotKept::Full(_)) => {
                     self.is_silent.store(true, Ordering::Relaxed);
                     self.pause(session, &mut wait, &why.to_string()).await;
@@ -235,7 +254,11 @@ impl Keeper {
                     return Ok(());
                 }
                 Verdict::Again(last) => mine.last = last,
-                Verdict::Fenced => return Err(NotRecorded::Fenced),
+                Verdict::Fenced => {
+                    self.counters.sessions_fenced.add(1);
+                    self.note_fenced(session.clone());
+                    return Err(NotRecorded::Fenced);
+                }
                 Verdict::Behind => return Err(NotRecorded::Behind),
             }
         }
@@ -249,8 +272,20 @@ impl Keeper {
             Some((number, Ok((head, _)))) => Ok(verdict(mine, Some((number, &head)))),
             // Somebody else has written what is no batch: no one reads it, and it takes a number.
             Some((number, Err(wire::Broken::Unreadable(_)))) if mine.has_begun => Ok(Verdict::Again(number)),
+            Some((_, Err(wire::Broken::Unreadable(_)))) => Ok(Verdict::Behind),
+            // A host with a later version of this program has taken the session over, or somebody says so.
+            Some((number, Err(_))) if mine.has_begun && self.has_row(key, mine).await? => {
+                Ok(Verdict::Again(number))
+            }
             Some((_, Err(_))) => Ok(Verdict::Fenced),
         }
+    }
+
+    /// Whether the session's row still says that this run has it under this epoch.
+    async fn has_row(&self, key: &str, mine: &Mine) -> Result<bool, String> {
+        let kept = self.store.last(Space::Sessions, key).await?;
+        let row = kept.and_then(|kept| SessionRow::parse(&kept.bytes));
+        Ok(row.is_some_and(|row| row.incarnation == mine.writer && row.epoch == mine.epoch))
     }
 
     async fn keep_all(&self, batch: Batch) -> Result<(), NotRecorded> {
@@ -429,8 +464,11 @@ mod tests {
             // Another has it.
             (mine(7, true), Some((8, head("a", 6, 0, 1))), Verdict::Fenced),
             (mine(7, true), Some((7, head("a", 6, 0, 1))), Verdict::Fenced),
-            // With the same epoch: rows were restored.
-            (mine(7, true), Some((8, head("a", 5, 0, 1))), Verdict::Fenced),
+            // With the same epoch: rows were restored, and who wrote first has it.
+            (mine(7, false), Some((8, head("a", 5, 0, 1))), Verdict::Fenced),
+            (mine(7, true), Some((8, head("a", 5, 0, 1))), Verdict::Again(8)),
+            // A copy of what was kept before.
+            (mine(7, true), Some((8, head("me", 5, 1, 1))), Verdict::Again(8)),
             // The one before was quicker than the take-over.
             (mine(7, false), Some((8, head("a", 4, 9, 1))), Verdict::Behind),
             // A forged one from before takes a number and no more.

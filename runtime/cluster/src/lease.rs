@@ -24,9 +24,15 @@ const GRACE: Duration = Duration::from_secs(1);
 /// What a holder leaves unused of it, at most: its adapters end within that.
 const MARGIN: Duration = Duration::from_secs(2);
 
+/// How many hosts are watched, with those of which only sessions are left.
+const WATCHED: usize = 4096;
+
 impl Terms {
     /// The shortest lease.
     pub const LEAST: Duration = Duration::from_secs(1);
+
+    /// The longest: for as long no one takes what a host had that is gone.
+    pub const MOST: Duration = Duration::from_secs(24 * 60 * 60);
 
     /// How often the holder renews.
     #[must_use]
@@ -125,9 +131,12 @@ impl Watch {
 
     /// Saw a lease at this revision.
     pub fn saw(&mut self, host: &str, revision: u64, terms: Terms, now: BootInstant) {
+        let is_full = self.seen.len() >= WATCHED;
         match self.seen.get_mut(host) {
             Some(seen) if seen.revision == revision => seen.terms = terms,
             Some(seen) => *seen = Seen { revision, since: now, terms },
+            // Of more than there can be nothing is concluded.
+            None if is_full => {}
             None => drop(self.seen.insert(host.to_owned(), Seen { revision, since: now, terms })),
         }
     }

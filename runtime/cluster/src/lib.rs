@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod contents;
+pub mod counters;
 pub mod fabric;
 pub mod keeper;
 pub mod lease;

@@ -23,6 +23,9 @@ use crate::{
 /// and contents have their digests.
 const SPACES: [Space; 2] = [Space::Sessions, Space::Journal];
 
+/// What an operator does next.
+pub const NEXT: &str = "docs/scale.md says how to go on: When the server has lost something";
+
 /// How often a store that seems to be behind is asked again, and how long after the answer before.
 const CONFIRMS: u32 = 30;
 const EVERY: Duration = Duration::from_secs(1);

@@ -8,20 +8,29 @@
 //! | what happened in sessions | stream `PREFIX_journal`, subjects `PREFIX.j.HASH` |
 //! | contents of files | stream `PREFIX_files`, subjects `PREFIX.f.HASH.SHA256` |
 //! | letters between hosts | subjects `PREFIX.h.HOST.INCARNATION.TOPIC` |
+//! | answers to a host | subjects `_INBOX.PREFIX.HOST.ID` |
+//!
+//! `packaging/nats.conf` says which of these a host may write and read.
 
 mod fabric;
 mod store;
 
 use std::{
+    io,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use async_nats::{Client, ConnectOptions, Event, jetstream};
+use async_nats::{
+    Client, ConnectError as ConnectFailed, ConnectErrorKind as Kind, ConnectOptions, Event, ServerAddr,
+    jetstream,
+};
+use percent_encoding::percent_decode_str;
 
 use crate::{
-    marks::{Marks, Unsound},
+    marks::{self, Marks, Unsound},
     placement::jitter,
+    store::check_name,
 };
 
 /// The oldest server whose promises were tested.
@@ -35,6 +44,9 @@ const ANSWER: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_millis(100);
 const AGAIN_MOST: Duration = Duration::from_secs(2);
 
+/// The least that the server must take at once, in bytes: a batch goes in as many parts as it needs.
+const PAYLOAD: usize = 16 * 1024;
+
 /// What a letter's subject and headers take, in bytes, of what the server takes at once.
 const AROUND: usize = 1024;
 
@@ -45,6 +57,8 @@ pub struct Options {
     pub servers: String,
     /// A credentials file, or one with the seed of an NKey.
     pub creds: Option<PathBuf>,
+    /// The certificates of authorities that the servers' certificates are of, in PEM. `None`: those of this machine.
+    pub ca: Option<PathBuf>,
     /// What the names of buckets, streams and subjects begin with.
     pub prefix: String,
     /// This host's name.
@@ -60,9 +74,28 @@ pub struct Options {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// No server could be reached, or it does not let this host in.
+    /// The host's name cannot be a part of subjects.
+    #[error("{0}")]
+    Host(String),
+    /// No server could be reached.
     #[error("failed to connect to {servers}: {why}")]
     Connect {
+        /// Where.
+        servers: String,
+        /// Why.
+        why: String,
+    },
+    /// The server does not let this host in.
+    #[error("the server at {servers} does not let this host in: {why}")]
+    Refused {
+        /// Where.
+        servers: String,
+        /// Why.
+        why: String,
+    },
+    /// The server's certificate is not good, or it has none.
+    #[error("the connection to {servers} cannot be encrypted: {why}")]
+    Tls {
         /// Where.
         servers: String,
         /// Why.
@@ -76,15 +109,23 @@ pub enum ConnectError {
         /// Its version.
         found: String,
     },
+    /// It takes too little at once.
+    #[error("the server at {servers} takes {most} bytes at once; {PAYLOAD} are the least")]
+    Payload {
+        /// Where.
+        servers: String,
+        /// How much.
+        most: usize,
+    },
     /// It has no JetStream.
     #[error("the server at {servers} keeps nothing: start it with JetStream (`nats-server --jetstream`)")]
     NoJetStream {
         /// Where.
         servers: String,
     },
-    /// The file of credentials cannot be used.
+    /// The file of credentials or of certificates cannot be used.
     #[error("{}: {why}", path.display())]
-    Creds {
+    File {
         /// Which.
         path: PathBuf,
         /// Why.
@@ -103,6 +144,31 @@ pub enum ConnectError {
     },
 }
 
+impl ConnectError {
+    /// What to do next.
+    #[must_use]
+    pub fn next(&self) -> &'static str {
+        match self {
+            Self::Host(_) => "name the host by --host-id",
+            Self::Connect { .. } => "start a server with `nats-server --jetstream`, or name another one",
+            Self::Refused { .. } => "name this host's credentials, or the seed of its NKey, by --creds",
+            Self::Tls { .. } => {
+                "name the authority's certificate by --cluster-ca, and the server as its certificate does"
+            }
+            Self::Version { .. } => "install a later server: https://nats.io/download",
+            Self::Payload { .. } => "raise max_payload in the server's configuration",
+            Self::NoJetStream { .. } => {
+                "`nats-server --jetstream` keeps messages, or `jetstream {}` in its configuration"
+            }
+            Self::Lost(_) => marks::NEXT,
+            Self::File { .. } => "name a file that this user may read",
+            Self::Make { .. } => {
+                "see whether the server has room, and gives this host the rights of `packaging/nats.conf`"
+            }
+        }
+    }
+}
+
 /// A connection of one host.
 #[derive(Debug, Clone)]
 pub struct Nats {
@@ -117,23 +183,42 @@ impl Nats {
     /// # Errors
     /// See [`ConnectError`].
     pub async fn connect(options: &Options) -> Result<Self, ConnectError> {
-        let servers = options.servers.clone();
+        let servers = shown(&options.servers);
         let host = options.host.clone();
+        check_name(&host, "name of a host").map_err(ConnectError::Host)?;
+        let name = host.clone();
         let connect = ConnectOptions::new()
-            .name(format!("trunkline {}", options.host))
+            .name(format!("trunkline {host}"))
             .connection_timeout(CONNECT)
             .request_timeout(Some(ANSWER))
             .ping_interval(Duration::from_secs(10))
             .max_reconnects(None)
-            .reconnect_delay_callback(move |attempt| again(&host, attempt))
+            // What is answered to one host, no other one may hear.
+            .custom_inbox_prefix(format!("_INBOX.{}.{host}", options.prefix))
+            .reconnect_delay_callback(move |attempt| again(&name, attempt))
             .event_callback(|event| async move { note(&event) });
-        let connect = with_creds(connect, options.creds.as_deref())?;
-        let addresses: Vec<_> = servers.split(',').map(|server| server.trim().to_owned()).collect();
-        let failed = |why: String| ConnectError::Connect { servers: servers.clone(), why };
-        let client = connect.connect(&*addresses).await.map_err(|error| failed(error.to_string()))?;
+        let connect = with_ca(with_creds(connect, options.creds.as_deref())?, options.ca.as_deref())?;
+        let addresses: Vec<_> = options.servers.split(',').map(|server| server.trim().to_owned()).collect();
+        let connect = with_user(connect, &addresses);
+        let is_tls = addresses.iter().any(|address| address.starts_with("tls://"));
+        // Also of those that the servers tell of.
+        let connect = connect.require_tls(is_tls);
+        let failed = |error: ConnectFailed| {
+            let (servers, why) = (servers.clone(), error.to_string());
+            match error.kind() {
+                Kind::Authentication | Kind::AuthorizationViolation => ConnectError::Refused { servers, why },
+                Kind::Tls => ConnectError::Tls { servers, why },
+                _ if is_handshake(&error) => ConnectError::Tls { servers, why },
+                _ => ConnectError::Connect { servers, why },
+            }
+        };
+        let client = connect.connect(&*addresses).await.map_err(failed)?;
         let info = client.server_info();
         if !client.is_server_compatible(FLOOR.0, FLOOR.1, FLOOR.2) {
             return Err(ConnectError::Version { servers, found: info.version });
+        }
+        if info.max_payload < PAYLOAD {
+            return Err(ConnectError::Payload { servers, most: info.max_payload });
         }
         let mut context = jetstream::new(client.clone());
         context.set_timeout(ANSWER);
@@ -143,7 +228,7 @@ impl Nats {
         let this = Self { client, context, prefix: options.prefix.clone() };
         // Before anything is made where something is missing.
         options.marks.look(&this).await.map_err(|error| match error {
-            Unsound::Silent(why) => failed(why),
+            Unsound::Silent(why) => ConnectError::Connect { servers: shown(&options.servers), why },
             Unsound::Lost(why) => ConnectError::Lost(why),
         })?;
         this.make(options.replicas).await?;
@@ -173,7 +258,7 @@ pub fn again(host: &str, attempt: usize) -> Duration {
 
 fn with_creds(connect: ConnectOptions, creds: Option<&Path>) -> Result<ConnectOptions, ConnectError> {
     let Some(path) = creds else { return Ok(connect) };
-    let failed = |why: String| ConnectError::Creds { path: path.to_owned(), why };
+    let failed = |why: String| ConnectError::File { path: path.to_owned(), why };
     let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
     if text.contains("BEGIN NATS USER JWT") {
         return connect.credentials(&text).map_err(|error| failed(error.to_string()));
@@ -184,6 +269,42 @@ fn with_creds(connect: ConnectOptions, creds: Option<&Path>) -> Result<ConnectOp
             "it has neither credentials (`nsc generate creds`) nor the seed of an NKey".to_owned(),
         )),
     }
+}
+
+/// The user and password, or the token, of the first address that has them.
+fn with_user(connect: ConnectOptions, addresses: &[String]) -> ConnectOptions {
+    let plain = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+    let mut addresses = addresses.iter().filter_map(|address| address.parse::<ServerAddr>().ok());
+    match addresses.find_map(|address| Some((plain(address.username()?), address.password().map(plain)))) {
+        Some((user, Some(password))) => connect.user_and_password(user, password),
+        Some((token, None)) => connect.token(token),
+        None => connect,
+    }
+}
+
+fn with_ca(connect: ConnectOptions, ca: Option<&Path>) -> Result<ConnectOptions, ConnectError> {
+    let Some(path) = ca else { return Ok(connect) };
+    let failed = |why: String| ConnectError::File { path: path.to_owned(), why };
+    let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+    match text.contains("BEGIN CERTIFICATE") {
+        true => Ok(connect.add_root_certificates(path.to_owned())),
+        false => Err(failed("it has no certificate in PEM".to_owned())),
+    }
+}
+
+/// Whether it is the handshake of TLS that failed: its errors come as such of reading.
+fn is_handshake(error: &ConnectFailed) -> bool {
+    let error = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
+    error.is_some_and(|error| error.kind() == io::ErrorKind::InvalidData)
+}
+
+/// The servers without users and passwords.
+fn shown(servers: &str) -> String {
+    let shown = servers.split(',').map(|server| {
+        let (scheme, rest) = server.trim().split_once("://").unwrap_or(("nats", server.trim()));
+        format!("{scheme}://{}", rest.rsplit('@').next().unwrap_or_default())
+    });
+    shown.collect::<Vec<_>>().join(",")
 }
 
 fn note(event: &Event) {

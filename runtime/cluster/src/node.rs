@@ -21,7 +21,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use tokio::{
     io::DuplexStream,
-    sync::{mpsc, watch},
+    sync::{Semaphore, mpsc, watch},
     task::JoinSet,
 };
 use trunkline_gateway::Who;
@@ -36,8 +36,8 @@ use crate::{
     lock,
     marks::{Marks, Unsound},
     ownership::Me,
-    row::HostRow,
-    store::{Store, is_name},
+    row::{HostRow, LABELS, Row, is_text},
+    store::{Store, check_name},
 };
 
 /// How a host presents itself to the others.
@@ -106,6 +106,11 @@ struct Shared {
     changed: watch::Sender<u64>,
     /// The tunnels that end here, by the topic of their letters.
     tunnels: Mutex<HashMap<String, mpsc::Sender<Bytes>>>,
+    /// Bytes that may wait in them.
+    room: Arc<Semaphore>,
+    /// Letters that may be answered, and drains that may go on.
+    turns: Arc<Semaphore>,
+    drains: Arc<Semaphore>,
     sessions: OnceLock<Sessions>,
     door: OnceLock<Door>,
     /// Sessions that are being taken.
@@ -180,6 +185,9 @@ impl Node {
             view: Mutex::new(View { hosts: BTreeMap::new(), watch: Watch::new(terms) }),
             changed: watch::Sender::default(),
             tunnels: Mutex::default(),
+            room: Arc::new(Semaphore::new(letters::WAIT)),
+            turns: Arc::new(Semaphore::new(letters::AT_ONCE)),
+            drains: Arc::new(Semaphore::new(letters::DRAINS)),
             sessions: OnceLock::new(),
             door: OnceLock::new(),
             taking: Mutex::default(),
@@ -187,6 +195,14 @@ impl Node {
             tasks: Mutex::default(),
             options,
         });
+        let row = shared.row(0).to_bytes();
+        if HostRow::parse(&row).is_none() {
+            let why = format!(
+                "the others would refuse this host's row of {} bytes: give fewer or shorter names of agents and storages",
+                row.len()
+            );
+            return Err(JoinError::Options(why));
+        }
         let first = shared.clone().take_lease(&on_lease).await?;
         let mut tasks = lock(&shared.tasks);
         tasks.spawn(shared.clone().renew(first, on_lease));
@@ -234,23 +250,20 @@ impl Node {
 
 /// Whether a host may present itself so.
 fn check(options: &Options) -> Result<(), String> {
-    let name = |name: &String, what: &str| match is_name(name) {
-        true => Ok(()),
-        false => {
-            Err(format!("{name:?} is no {what}: it has letters, digits, `-` and `_`, from 1 to 64 of them"))
-        }
-    };
-    name(&options.host, "name of a host")?;
-    options.storage.iter().try_for_each(|id| name(id, "id of a storage"))?;
+    check_name(&options.host, "name of a host")?;
+    options.storage.iter().try_for_each(|id| check_name(id, "id of a storage"))?;
     for (label, value) in &options.labels {
-        name(label, "name of a label")?;
-        if value.len() > 256 || value.chars().any(char::is_control) {
+        check_name(label, "name of a label")?;
+        if !is_text(value) {
             return Err(format!("the label {label} has a value that is too long, or not printable"));
         }
     }
-    match options.ttl < Terms::LEAST {
-        true => Err(format!("a lease holds for {:?} at least", Terms::LEAST)),
-        false => Ok(()),
+    if options.labels.len() > LABELS {
+        return Err(format!("a host has {LABELS} labels at most"));
+    }
+    match (Terms::LEAST..=Terms::MOST).contains(&options.ttl) {
+        true => Ok(()),
+        false => Err(format!("a lease holds for {:?} to {:?}", Terms::LEAST, Terms::MOST)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Who may have a session: a function of its row alone, and of who counts as gone.
 
-use crate::row::{SessionRow, State};
+use crate::row::{MOST_EPOCH, SessionRow, State};
 
 /// One who would have a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +38,9 @@ pub enum Kept {
     /// It was opened under another configuration, by this host.
     #[error("the host {0} opened it under another configuration")]
     Differs(String),
+    /// Its epoch cannot rise: no host has counted so far.
+    #[error("its epoch cannot rise, so somebody has written it who is no host; begin another session")]
+    Spent,
 }
 
 /// The row of a new session.
@@ -94,12 +97,16 @@ pub fn taken(
     if let Some(storage) = stays {
         return Err(Kept::Elsewhere { host: row.host.clone(), storage: storage.clone() });
     }
+    let epoch = row.epoch.max(known.last_epoch);
+    if epoch >= MOST_EPOCH {
+        return Err(Kept::Spent);
+    }
     let moved = row.storage.as_ref().is_some_and(|storage| !me.storage.contains(storage));
     let epoch = row.epoch.max(known.last_epoch) + 1;
     Ok(SessionRow {
         host: me.host.clone(),
         incarnation: me.incarnation.clone(),
-        epoch,
+        epoch: epoch + 1,
         state: State::Owned,
         // One who took it so and ended before the record had it leaves that to the next.
         anew: if moved { Some(epoch) } else { row.anew.filter(|anew| *anew > known.last_epoch) },
@@ -158,6 +165,9 @@ mod tests {
                 .epoch
         };
         assert_eq!((epoch(0), epoch(4), epoch(9)), (5, 5, 10), "a restored row is behind");
+        let most = |last_epoch| taken(&row, &a, Known { last_epoch, ..Known::default() }, |_| true);
+        assert_eq!(most(MOST_EPOCH - 1).unwrap().epoch, MOST_EPOCH);
+        assert_eq!((most(MOST_EPOCH), most(u64::MAX)), (Err(Kept::Spent), Err(Kept::Spent)));
     }
 
     #[test]

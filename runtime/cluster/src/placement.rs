@@ -63,7 +63,7 @@ pub fn candidates<'a>(
 
 /// What a host has to do. A turn weighs more than a session that waits.
 fn load(host: &HostRow) -> u64 {
-    host.busy * 16 + host.sessions
+    host.busy.saturating_mul(16).saturating_add(host.sessions)
 }
 
 /// Whether a host could take over a session.

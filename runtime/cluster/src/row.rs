@@ -5,6 +5,20 @@ use std::{collections::BTreeMap, time::Duration};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use trunkline_protocol::SessionId;
+
+use crate::{lease::Terms, store::is_name};
+
+/// The highest epoch, and the highest number of an entry. None gets there who counts by one; in JSON all of these are exact.
+pub const MOST_EPOCH: u64 = 1 << 53;
+
+/// The largest row, in bytes.
+const ROW: usize = 64 * 1024;
+
+/// How many labels a host has at most, and how many bytes a name that operators give has.
+pub(crate) const LABELS: usize = 64;
+const TEXT: usize = 256;
+
 /// One run of a host's process. No two are the same.
 pub type Incarnation = String;
 
@@ -51,15 +65,47 @@ pub trait Row: Serialize + DeserializeOwned {
         Bytes::from(serde_json::to_vec(self).unwrap_or_default())
     }
 
-    /// As it was kept; `None` where it is none.
+    /// As it was kept; `None` where it is none that a host has written: names go into keys and subjects, and to terminals.
     #[must_use]
     fn parse(bytes: &[u8]) -> Option<Self> {
-        serde_json::from_slice(bytes).ok()
+        let row: Self = (bytes.len() <= ROW).then(|| serde_json::from_slice(bytes).ok())??;
+        row.is_sound().then_some(row)
+    }
+
+    /// Whether a host may have written it.
+    #[must_use]
+    fn is_sound(&self) -> bool;
+}
+
+/// Whether a text of an operator may be shown as it is.
+pub(crate) fn is_text(text: &str) -> bool {
+    text.len() <= TEXT && !text.contains(char::is_control)
+}
+
+impl Row for HostRow {
+    fn is_sound(&self) -> bool {
+        let is_run = is_name(&self.incarnation) || self.is_over && self.incarnation.is_empty();
+        let is_label = |(name, value): (&String, &String)| is_name(name) && is_text(value);
+        is_run
+            && is_name(&self.host)
+            && (Terms::LEAST..=Terms::MOST).contains(&self.ttl())
+            && self.labels.len() <= LABELS
+            && self.labels.iter().all(is_label)
+            && self.storage.iter().all(|id| is_name(id))
+            && self.agents.iter().chain([&self.version, &self.digest]).all(|text| is_text(text))
     }
 }
 
-impl Row for HostRow {}
-impl Row for SessionRow {}
+impl Row for SessionRow {
+    fn is_sound(&self) -> bool {
+        is_name(&self.host)
+            && is_name(&self.incarnation)
+            && SessionId::new(&self.id).is_ok()
+            && (1..=MOST_EPOCH).contains(&self.epoch)
+            && self.storage.as_ref().is_none_or(|id| is_name(id))
+            && self.agent.iter().chain([&self.digest]).all(|text| is_text(text))
+    }
+}
 
 impl HostRow {
     /// How long the lease holds.

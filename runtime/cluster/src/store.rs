@@ -134,6 +134,19 @@ pub fn is_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
+/// Whether it [may be](is_name).
+///
+/// # Errors
+/// Why not, for a person.
+pub(crate) fn check_name(name: &str, what: &str) -> Result<(), String> {
+    match is_name(name) {
+        true => Ok(()),
+        false => {
+            Err(format!("{name:?} is no {what}: it has letters, digits, `-` and `_`, from 1 to 64 of them"))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+#[path = "nats/refused.rs"]
+mod refused;
 #[path = "nats/server.rs"]
 mod server;
 
@@ -21,6 +23,7 @@ fn options(server: &Server, host: &str) -> Options {
     Options {
         servers: server.url(),
         creds: None,
+        ca: None,
         prefix: "trunkline".to_owned(),
         host: host.to_owned(),
         marks: Marks::default(),
@@ -147,5 +150,5 @@ async fn a_server_that_cannot_be_used_is_refused_and_says_why() {
     let creds = folder.path().join("creds");
     std::fs::write(&creds, "nonsense").unwrap();
     let refused = Nats::connect(&Options { creds: Some(creds), ..gone }).await.unwrap_err();
-    assert!(matches!(refused, ConnectError::Creds { .. }), "{refused}");
+    assert!(matches!(refused, ConnectError::File { .. }), "{refused}");
 }

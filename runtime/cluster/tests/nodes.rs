@@ -4,6 +4,8 @@
 
 #[path = "nodes/files.rs"]
 mod files;
+#[path = "nodes/hostile.rs"]
+mod hostile;
 #[path = "nodes/lost.rs"]
 mod lost;
 #[path = "nodes/machine.rs"]

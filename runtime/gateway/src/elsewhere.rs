@@ -74,6 +74,11 @@ pub trait Elsewhere: fmt::Debug + Send + Sync {
         Box::pin(std::future::ready(Err("these hosts take nothing over".to_owned())))
     }
 
+    /// What this host has counted of the others since it began, by name: small letters and `_`.
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
     /// Resolves when a session that was there is there no more, as far as this host learns of it.
     fn moved(&self, id: &SessionId, host: &str) -> BoxFuture<'static, ()>;
 }

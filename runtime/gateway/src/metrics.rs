@@ -1,7 +1,8 @@
 //! Figures for Prometheus: of each agent, of requests, of streams.
 
 use prometheus::{
-    Encoder, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
+    Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    TextEncoder,
 };
 use trunkline_host::AgentHealth;
 use trunkline_protocol::Liveness;
@@ -58,6 +59,7 @@ impl Metrics {
         sessions: usize,
         agents: &[AgentHealth],
         hosts: &[HostState],
+        cluster: &[(&'static str, u64)],
     ) -> Vec<u8> {
         let now = Registry::new();
         count_hosts(&now, hosts);
@@ -102,6 +104,12 @@ impl Metrics {
             for (name, count) in agent.counters.counts() {
                 counted.with_label_values(&[&agent.agent, name]).inc_by(count);
             }
+        }
+        for (name, count) in cluster {
+            let help = format!("What this host counted of its cluster: {}.", name.replace('_', " "));
+            let counter = IntCounter::new(format!("trunkline_cluster_{name}_total"), help).expect(FIXED);
+            now.register(Box::new(counter.clone())).expect(FIXED);
+            counter.inc_by(*count);
         }
         let mut families = self.registry.gather();
         families.extend(now.gather());

@@ -16,6 +16,7 @@ use std::{
 use futures_util::{StreamExt, stream};
 use tokio::{task::JoinSet, time::sleep};
 use trunkline_cluster::{
+    marks::Marks,
     nats::{Nats, Options},
     row::{Row, SessionRow},
     store::{Space, Store, key_of},
@@ -40,8 +41,10 @@ async fn connect(server: &Server, host: &str) -> Nats {
     let options = Options {
         servers: server.url(),
         creds: None,
+        ca: None,
         prefix: "trunkline".to_owned(),
         host: host.to_owned(),
+        marks: Marks::default(),
         replicas: Some(1),
     };
     Nats::connect(&options).await.unwrap()

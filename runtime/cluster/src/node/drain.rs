@@ -33,6 +33,22 @@ pub struct Drained {
 }
 
 impl Shared {
+    /// Begins to drain.
+    ///
+    /// # Errors
+    /// When that was asked too often.
+    pub(super) fn begin_drain(self: &Arc<Self>, deadline: Duration) -> Result<(), String> {
+        let turn = self.drains.clone().try_acquire_owned();
+        let turn =
+            turn.map_err(|_| "this host drains already, and hears of no further deadline".to_owned())?;
+        let this = self.clone();
+        tokio::spawn(async move {
+            this.drain(deadline).await;
+            drop(turn);
+        });
+        Ok(())
+    }
+
     /// Takes no further sessions, and moves those that there are as soon as no turn is open in them. At the deadline turns
     /// that are open are stopped.
     pub(super) async fn drain(self: Arc<Self>, deadline: Duration) -> Drained {

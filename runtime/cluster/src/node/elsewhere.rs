@@ -203,11 +203,7 @@ impl Elsewhere for Node {
     fn drain<'a>(&'a self, host: Option<&'a str>, deadline: Duration) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
             match host.filter(|host| *host != self.shared.at.host) {
-                None => {
-                    let shared = self.shared.clone();
-                    tokio::spawn(async move { shared.drain(deadline).await });
-                    Ok(())
-                }
+                None => self.shared.begin_drain(deadline),
                 Some(host) if self.shared.knows(host) && self.shared.is_silent(host) => {
                     Err(format!("the host {host} is lost, and hands nothing over"))
                 }
@@ -221,6 +217,10 @@ impl Elsewhere for Node {
 
     fn relocate<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<String, String>> {
         Box::pin(self.shared.relocate(id))
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.shared.keeper.counters.all()
     }
 
     fn moved(&self, id: &SessionId, host: &str) -> BoxFuture<'static, ()> {

@@ -4,7 +4,10 @@ use std::{io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use tokio::{io::DuplexStream, sync::mpsc};
+use tokio::{
+    io::DuplexStream,
+    sync::{OwnedSemaphorePermit, mpsc},
+};
 use trunkline_gateway::Who;
 use trunkline_protocol::SessionId;
 
@@ -13,6 +16,7 @@ use crate::{
     fabric::{Address, Letter},
     lock,
     ownership::Kept,
+    store::is_name,
     tunnel::{self, LETTERS, Way},
 };
 
@@ -30,8 +34,14 @@ const CONNECTS: Duration = Duration::from_secs(3);
 const PLACES: Duration = Duration::from_millis(300);
 const TAKES: Duration = Duration::from_secs(10);
 
-/// How many tunnels end at a host.
+/// How many tunnels end at a host, and how many bytes wait in all of them.
 const TUNNELS: usize = 16 * 1024;
+pub(super) const WAIT: usize = 256 * 1024 * 1024;
+
+/// What a letter of no tunnel says at most, in bytes; how many are answered at the same time, and how many drains go on.
+const ASKED: usize = 64 * 1024;
+pub(super) const AT_ONCE: usize = 1024;
+pub(super) const DRAINS: usize = 4;
 
 /// Opens a tunnel.
 #[derive(Debug, Serialize, Deserialize)]
@@ -83,29 +93,60 @@ impl Shared {
                 self.carry(&letter.topic, letter.payload);
                 continue;
             }
-            let Some(reply) = letter.reply else { continue };
             let (this, topic, payload) = (self.clone(), letter.topic, letter.payload);
+            let (Some(reply), true) = (letter.reply, payload.len() <= ASKED) else {
+                self.refuse(&topic, "it is too large, or wants no answer");
+                continue;
+            };
+            let Ok(turn) = self.turns.clone().try_acquire_owned() else {
+                self.refuse(&topic, "too many are answered");
+                continue;
+            };
             tokio::spawn(async move {
-                let answer = match this.asked(&topic, &payload).await {
-                    Ok(answer) => answer,
-                    Err(why) => {
-                        tracing::warn!(topic, "another host asked what cannot be read: {why}");
-                        Answer::Not(format!("this cannot be read: {why}"))
-                    }
-                };
+                let answer = this.asked(&topic, &payload).await.unwrap_or_else(|why| {
+                    this.refuse(&topic, &why.to_string());
+                    Answer::Not(format!("this cannot be read: {why}"))
+                });
                 reply.send(answer.to_bytes());
+                drop(turn);
             });
+        }
+    }
+
+    /// Notes that a letter is not answered, or only by that.
+    fn refuse(&self, topic: &str, why: &str) {
+        if self.keeper.counters.letters_refused.note() {
+            // No topic is longer.
+            let topic: String = topic.chars().take(16).collect();
+            tracing::warn!(?topic, "a letter is refused: {why}");
         }
     }
 
     fn carry(&self, topic: &str, payload: Bytes) {
         let mut tunnels = lock(&self.tunnels);
-        // What comes for one that has ended is late. One that is behind loses a letter, which it notices.
-        if let Some(letters) = tunnels.get(topic)
-            && letters.try_send(payload).is_err()
-        {
+        let held = match tunnels.get(topic) {
+            // One that is behind loses a letter, which it notices.
+            Some(letters) => self.hold(payload).is_some_and(|payload| letters.try_send(payload).is_ok()),
+            // What comes for one that has ended is late.
+            None => false,
+        };
+        if !held {
             tunnels.remove(topic);
+            self.keeper.counters.letters_dropped.add(1);
         }
+    }
+
+    /// The bytes, with room for them until they are dropped; `None` where there is none.
+    fn hold(&self, bytes: Bytes) -> Option<Bytes> {
+        struct Held(Bytes, #[expect(dead_code, reason = "gives the room back")] OwnedSemaphorePermit);
+        impl AsRef<[u8]> for Held {
+            fn as_ref(&self) -> &[u8] {
+                &self.0
+            }
+        }
+        let len = u32::try_from(bytes.len()).ok()?;
+        let room = self.room.clone().try_acquire_many_owned(len).ok()?;
+        Some(Bytes::from_owner(Held(bytes, room)))
     }
 
     async fn asked(self: &Arc<Self>, topic: &str, payload: &[u8]) -> Result<Answer, serde_json::Error> {
@@ -115,25 +156,34 @@ impl Shared {
             TAKE => self.taken(serde_json::from_slice(payload)?).await,
             DRAIN => {
                 let Drain { deadline_ms } = serde_json::from_slice(payload)?;
-                let this = self.clone();
-                tokio::spawn(async move { this.drain(Duration::from_millis(deadline_ms)).await });
-                Answer::Done
+                match self.begin_drain(Duration::from_millis(deadline_ms)) {
+                    Ok(()) => Answer::Done,
+                    Err(why) => Answer::Not(why),
+                }
             }
-            _ => Answer::Not("this version does not know what is asked".to_owned()),
+            _ => {
+                self.refuse(topic, "this version does not know what is asked");
+                Answer::Not("this version does not know what is asked".to_owned())
+            }
         })
     }
 
     fn opened(self: &Arc<Self>, open: Open) -> Answer {
         let Some(door) = self.door.get() else { return Answer::Not("this host is not up yet".to_owned()) };
+        // They become subjects.
+        if ![&open.id, &open.from.host, &open.from.incarnation].into_iter().all(|name| is_name(name)) {
+            self.refuse(OPEN, "its names cannot be");
+            return Answer::Not("the names of the connection cannot be".to_owned());
+        }
         let Some(letters) = self.tunnel(&open.id, 'a') else {
-            return Answer::Not("too many connections of other hosts are open".to_owned());
+            return Answer::Not("too many connections of other hosts are open, or this one is".to_owned());
         };
         let way = Way { fabric: self.fabric.clone(), to: open.from, topic: topic(&open.id, 'o') };
         tokio::spawn(door(tunnel::open(way, letters), open.who));
         Answer::Done
     }
 
-    /// Where the letters of a tunnel come in.
+    /// Where the letters of a tunnel come in. `None`: there are too many, or there is this one.
     fn tunnel(&self, id: &str, side: char) -> Option<mpsc::Receiver<Bytes>> {
         let (letters, inbox) = mpsc::channel(LETTERS);
         let mut tunnels = lock(&self.tunnels);
@@ -141,10 +191,11 @@ impl Shared {
         if tunnels.len().is_multiple_of(64) || tunnels.len() >= TUNNELS {
             tunnels.retain(|_, letters| !letters.is_closed());
         }
-        if tunnels.len() >= TUNNELS {
+        let topic = topic(id, side);
+        if tunnels.len() >= TUNNELS || tunnels.get(&topic).is_some_and(|letters| !letters.is_closed()) {
             return None;
         }
-        tunnels.insert(topic(id, side), letters);
+        tunnels.insert(topic, letters);
         Some(inbox)
     }
 

@@ -22,6 +22,9 @@ use crate::{
 /// How long after a renewal that was not acknowledged the next is tried.
 const AGAIN: Duration = Duration::from_millis(100);
 
+/// How many hosts there are at most.
+const HOSTS: usize = 1024;
+
 /// How often it is looked who is gone, at least.
 pub const LOOK: Duration = Duration::from_millis(200);
 
@@ -35,7 +38,7 @@ pub(super) struct First {
 
 impl Shared {
     /// What this host says of itself.
-    fn row(&self, beat: u64) -> HostRow {
+    pub(super) fn row(&self, beat: u64) -> HostRow {
         let owned = self.sessions().map(|sessions| sessions.owned()).unwrap_or_default();
         HostRow {
             host: self.at.host.clone(),
@@ -123,7 +126,11 @@ impl Shared {
             loop {
                 let sent = BootInstant::now();
                 let put = self.store.put(Space::Hosts, &self.at.host, number, self.row(beat).to_bytes());
-                match timeout(self.terms.every(), put).await {
+                let put = timeout(self.terms.every(), put).await;
+                if !matches!(put, Ok(Ok(_))) {
+                    self.keeper.counters.renewals_failed.add(1);
+                }
+                match put {
                     Ok(Ok(kept)) => {
                         number = kept;
                         held.renewed(sent);
@@ -185,6 +192,10 @@ impl Shared {
             return Ok(Some(number));
         }
         if held.is_good(BootInstant::now()) {
+            if row.is_none() {
+                // What is no row has told the others nothing, and no one who goes by the rules has written it.
+                return Ok(Some(number));
+            }
             // By no one who goes by the rules. It ends with the lease, at the latest.
             return Err("somebody else has ended it".to_owned());
         }
@@ -208,11 +219,21 @@ impl Shared {
         if !is_silent || !self.may_act() || host == self.at.host {
             return false;
         }
-        let number = seen.as_ref().map_or(0, |seen| seen.number);
-        let over = match seen {
-            Some(seen) => HostRow { is_over: true, ..seen.row },
+        let (number, over) = match seen {
+            Some(seen) => (seen.number, HostRow { is_over: true, ..seen.row }),
             None => {
-                HostRow { is_over: true, host: host.to_owned(), incarnation: String::new(), ..self.row(0) }
+                // It was removed, or somebody has written what is no row.
+                let Ok(last) = self.store.last(Space::Hosts, host).await else { return false };
+                if last.as_ref().is_some_and(|kept| HostRow::parse(&kept.bytes).is_some()) {
+                    return false;
+                }
+                let row = HostRow {
+                    is_over: true,
+                    host: host.to_owned(),
+                    incarnation: String::new(),
+                    ..self.row(0)
+                };
+                (last.map_or(0, |kept| kept.number), row)
             }
         };
         match self.store.put(Space::Hosts, host, number, over.to_bytes()).await {
@@ -247,8 +268,17 @@ impl Shared {
         let now = BootInstant::now();
         let mut view = self.view();
         let is_late = view.hosts.get(host).is_some_and(|seen| seen.number > number);
-        match HostRow::parse(bytes).filter(|row| row.host == host) {
+        let row = HostRow::parse(bytes).filter(|row| row.host == host);
+        if row.is_none() && !bytes.is_empty() && self.keeper.counters.rows_refused.note() {
+            tracing::warn!(?host, "a row of hosts was written by no host, and is refused");
+        }
+        match row {
             _ if is_late => {}
+            Some(_) if view.hosts.len() >= HOSTS && !view.hosts.contains_key(host) => {
+                if self.keeper.counters.rows_refused.note() {
+                    tracing::warn!(host, "more than {HOSTS} hosts have rows; this one is not seen");
+                }
+            }
             Some(row) => {
                 if row.incarnation == self.at.incarnation && !row.is_over {
                     view.watch.heard_own(now);

@@ -49,9 +49,12 @@ impl Shared {
     /// The row of a session.
     pub(super) async fn read(&self, id: &SessionId) -> Result<Option<Read>, String> {
         let kept = self.store.last(Space::Sessions, &key_of(id.as_str())).await?;
-        Ok(kept
-            .and_then(|kept| Some(Read { row: SessionRow::parse(&kept.bytes)?, number: kept.number }))
-            .filter(|read| read.row.id == id.as_str()))
+        let Some(kept) = kept.filter(|kept| !kept.bytes.is_empty()) else { return Ok(None) };
+        let row = SessionRow::parse(&kept.bytes).filter(|row| row.id == id.as_str());
+        if row.is_none() && self.keeper.counters.rows_refused.note() {
+            tracing::warn!(session = %id, "the session's row was written by no host, and is refused");
+        }
+        Ok(row.map(|row| Read { row, number: kept.number }))
     }
 
     /// Takes a new id. `false` where it is taken.
@@ -110,13 +113,17 @@ impl Shared {
             self.sessions().ok_or_else(|| NotTaken::Failed("this host is not up yet".to_owned()))?;
         let key = key_of(id.as_str());
         let failed = NotTaken::Failed;
+        let mut last_epoch = 0;
         for _ in 0..TRIES {
             if let Some(why) = self.keeper.idle() {
                 return Err(failed(why));
             }
             let Some(read) = self.read(id).await.map_err(failed)? else { return Err(NotTaken::Unknown) };
             let last = self.store.last(Space::Journal, &key).await.map_err(failed)?;
-            let last_epoch = last.and_then(|kept| Some(wire::head(&kept.bytes).ok()?.0.epoch)).unwrap_or(0);
+            last_epoch = last
+                .and_then(|kept| Some(wire::head(&kept.bytes).ok()?.0.epoch))
+                .max(Some(last_epoch))
+                .unwrap_or(0);
             let known = Known { last_epoch, relocates, serves: self.serves(id) };
             let is_gone = read.row.host != self.at.host && self.end_lease(&read.row.host).await;
             let row = ownership::taken(&read.row, &self.me, known, |_| is_gone).map_err(NotTaken::Kept)?;
@@ -130,15 +137,23 @@ impl Shared {
             if read.row.host != self.at.host {
                 forget(&*self.store, &read.row.host, &key).await;
             }
-            let last = self.copy(id, &key).await.map_err(failed)?;
+            let (last, epoch) = self.copy(id, &key, &read.row).await.map_err(failed)?;
+            if epoch >= row.epoch {
+                // Behind it somebody has written what cannot be read.
+                last_epoch = epoch;
+                continue;
+            }
             self.keeper.begin(id, row.epoch, last);
             match sessions.adopt(id, row.epoch, row.anew.is_some()).await {
                 Ok(()) => {
+                    self.keeper.counters.sessions_taken_over.add(1);
                     tracing::info!(session = %id, epoch = row.epoch, from = %read.row.host, "a session was taken over");
                     return Ok(());
                 }
-                Err(AdoptError::NotRecorded(NotRecorded::Behind) | AdoptError::Epoch(_)) => {
-                    self.keeper.end(id)
+                Err(AdoptError::NotRecorded(NotRecorded::Behind)) => self.keeper.end(id),
+                Err(AdoptError::Epoch(later)) => {
+                    self.keeper.end(id);
+                    last_epoch = later;
                 }
                 // It was opened, and its host ended before anything of it was stored: it is as if it never was.
                 Err(AdoptError::Unknown) if last == 0 => {
@@ -154,36 +169,29 @@ impl Shared {
         Err(failed("others write at the same time".to_owned()))
     }
 
-    /// Copies what the record has of a session, and gives the number of its last message.
-    async fn copy(&self, id: &SessionId, key: &str) -> Result<u64, String> {
-        let Some(sessions) = self.sessions() else { return Ok(0) };
-        let mut reader = wire::Reader::new(id.clone());
+    /// Copies what the record has of a session, and gives the number of its last message and the last epoch.
+    async fn copy(&self, id: &SessionId, key: &str, row: &SessionRow) -> Result<(u64, u64), String> {
+        let Some(sessions) = self.sessions() else { return Ok((0, 0)) };
+        let mut reader = wire::Reader::new(id.clone(), row);
         let mut last = 0;
         loop {
             let slice = self.store.read(Space::Journal, key, last).await?;
             let Some(end) = slice.last().map(|kept| kept.number) else { break };
-            let mut batches = Vec::new();
-            for kept in slice {
-                match reader.take(&kept.bytes) {
-                    Ok(batch) => batches.extend(batch),
-                    Err(wire::Broken::Unreadable(why)) => {
-                        tracing::warn!(session = %id, number = kept.number, "a message is skipped: {why}");
-                    }
-                    Err(error) => return Err(error.to_string()),
-                }
-            }
+            let mut batches: Vec<_> = slice.iter().filter_map(|kept| reader.take(&kept.bytes)).collect();
             let copied = sessions.copied_to(id);
             batches.retain(|batch| batch.last() >= copied);
             sessions.copy(id, batches).await.map_err(|error| error.to_string())?;
             last = end;
         }
+        self.keeper.counters.batches_skipped.add(reader.skipped());
+        reader.end().map_err(|error| error.to_string())?;
         // What comes to this machine was kept by the store before.
         match (sessions.copied_to(id), reader.last()) {
             (copied, kept) if copied > kept => Err(format!(
                 "this host has entries of the session up to {copied}, and the cluster's store up to {kept}: the store \
                  has lost what is between, or is an older copy"
             )),
-            _ => Ok(last),
+            _ => Ok((last, reader.epoch())),
         }
     }
 
@@ -246,6 +254,7 @@ impl Shared {
             if !self.may_act() || *self.is_draining.borrow() {
                 continue;
             }
+            self.heal().await;
             for host in self.gone() {
                 if looked.contains_key(&host) || !self.end_lease(&host).await {
                     continue;
@@ -256,6 +265,29 @@ impl Shared {
                 }
             }
         }
+    }
+
+    /// Takes those sessions again, under a later epoch, in which somebody wrote who has no right to: their rows still name
+    /// this host.
+    async fn heal(&self) {
+        let mut rows = Vec::new();
+        for id in self.keeper.fenced() {
+            match self.read(&id).await {
+                // It was looked for meanwhile.
+                _ if self.keeper.has(&id) => {}
+                Ok(read) if !self.serves(&id) => rows.extend(read.map(|read| read.row)),
+                // What it was doing is about to end; or the store does not answer.
+                Ok(_) | Err(_) => self.keeper.note_fenced(id),
+            }
+        }
+        rows.retain(|row| row.incarnation == self.at.incarnation && row.state == State::Owned);
+        for row in &rows {
+            tracing::warn!(
+                session = row.id,
+                "somebody has written into the session who is none of its hosts"
+            );
+        }
+        self.take_rows(rows).await;
     }
 
     /// The hosts that are gone and have a row.

@@ -24,6 +24,14 @@ impl Server {
         Self::with(&["-p", "-1", "-js"])
     }
 
+    /// One with JetStream and this configuration beside it.
+    pub(crate) fn configured(config: &str) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("config");
+        fs::write(&file, config).unwrap();
+        Self::within(Arc::new(folder), &["-p", "-1", "-js", "-c", file.to_str().unwrap()])
+    }
+
     /// One with these arguments.
     pub(crate) fn with(args: &[&str]) -> Option<Self> {
         Self::within(Arc::new(tempfile::tempdir().unwrap()), args)
@@ -32,11 +40,14 @@ impl Server {
     /// One that goes on with what a folder has.
     pub(crate) fn within(folder: Arc<TempDir>, args: &[&str]) -> Option<Self> {
         let program = std::env::var("TRUNKLINE_NATS_SERVER").unwrap_or_else(|_| "nats-server".to_owned());
+        let log = folder.path().join("log");
         let started = Command::new(&program)
             .args(["-a", "127.0.0.1", "--ports_file_dir"])
             .arg(folder.path())
             .arg("-sd")
             .arg(folder.path())
+            .arg("-l")
+            .arg(&log)
             .args(args)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -54,14 +65,21 @@ impl Server {
         let port = loop {
             let ports = fs::read_to_string(&file).unwrap_or_default();
             let ports: serde_json::Value = serde_json::from_str(&ports).unwrap_or_default();
-            let port = ports["nats"][0].as_str().and_then(|url| url.rsplit(':').next()?.parse().ok());
+            let urls = ports["nats"].as_array().or(ports["tls"].as_array());
+            let port = urls.and_then(|urls| urls[0].as_str()?.rsplit(':').next()?.parse().ok());
             if let Some(port) = port {
                 break port;
             }
-            assert!(Instant::now() < until, "{program} does not listen");
+            let log = || fs::read_to_string(&log).unwrap_or_default();
+            assert!(Instant::now() < until, "{program} does not listen: {}", log());
             sleep(Duration::from_millis(5));
         };
         Some(Self { child, port, folder })
+    }
+
+    /// What it has written into its log.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap()
     }
 
     /// Where it is.
@@ -72,6 +90,9 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.log());
+        }
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }

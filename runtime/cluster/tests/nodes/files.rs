@@ -85,9 +85,14 @@ async fn files_are_served_by_the_host_that_has_their_session_next_and_go_with_th
 }
 
 pub(crate) async fn connect(server: &Server, host: &str) -> Arc<Nats> {
+    connect_at(&server.url(), host).await
+}
+
+pub(crate) async fn connect_at(url: &str, host: &str) -> Arc<Nats> {
     let options = Options {
-        servers: server.url(),
+        servers: url.to_owned(),
         creds: None,
+        ca: None,
         prefix: "trunkline".to_owned(),
         host: host.to_owned(),
         marks: Marks::default(),

@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{
@@ -113,7 +114,11 @@ impl Machine {
         let record = node.record();
         let (sessions, _) =
             Sessions::open_recorded(host, &journal, JournalOptions::default(), record).unwrap();
-        node.serve(sessions.clone(), Box::new(|_, _| Box::pin(async {}))).await.unwrap();
+        let door = |stream: DuplexStream, _| -> BoxFuture<'static, ()> {
+            let (mut read, mut written) = tokio::io::split(stream);
+            Box::pin(async move { drop(tokio::io::copy(&mut read, &mut written).await) })
+        };
+        node.serve(sessions.clone(), Box::new(door)).await.unwrap();
         Ok(Self { node, sessions, marks, folder })
     }
 
@@ -128,7 +133,7 @@ impl Machine {
         drop(self.sessions.start(id, "echo", SessionStart::default(), None, None).unwrap());
     }
 
-    async fn join_session(&self, id: &SessionId) -> Listener {
+    pub(crate) async fn join_session(&self, id: &SessionId) -> Listener {
         let late = Instant::now() + SOON;
         loop {
             match self.sessions.attach(id, &SessionAttach::default()).await {

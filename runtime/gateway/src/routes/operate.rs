@@ -61,9 +61,11 @@ pub(super) async fn metrics(State(shared): Gate, Extension(pass): Asks) -> Answe
         ));
     }
     let agents = shared.host.health().await;
-    let hosts = shared.options.elsewhere.as_ref().map(|elsewhere| elsewhere.hosts()).unwrap_or_default();
+    let elsewhere = shared.options.elsewhere.as_ref();
+    let hosts = elsewhere.map(|elsewhere| elsewhere.hosts()).unwrap_or_default();
+    let counters = elsewhere.map(|elsewhere| elsewhere.counters()).unwrap_or_default();
     let sessions = shared.sessions.journal().sessions();
-    let text = shared.metrics.text(&shared.options.version, sessions, &agents, &hosts);
+    let text = shared.metrics.text(&shared.options.version, sessions, &agents, &hosts, &counters);
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }

@@ -176,7 +176,7 @@ fn next(shared: Option<Shared>, known: Shared, file: &[Token], is_there: bool, n
     next.revoked.extend(revoked);
     next.revoked.drain(..next.revoked.len().saturating_sub(REVOKED));
     next.version = VERSION;
-    next.revision += 1;
+    next.revision = next.revision.saturating_add(1);
     if next.cluster.is_empty() {
         next.cluster = uuid::Uuid::new_v4().simple().to_string();
     }

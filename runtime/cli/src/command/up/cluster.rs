@@ -32,6 +32,10 @@ pub(super) struct Cluster {
     #[arg(long, value_name = "FILE", requires = "cluster")]
     creds: Option<PathBuf>,
 
+    /// The certificates, in PEM, of the authority that the server's certificate is of [default: those of this machine]
+    #[arg(long, value_name = "FILE", requires = "cluster")]
+    cluster_ca: Option<PathBuf>,
+
     /// How long the others wait for this host when it is silent. With several servers 30s; they choose a leader meanwhile
     #[arg(long, value_name = "TIME", requires = "cluster", default_value = "30s", value_parser = humantime::parse_duration)]
     lease_ttl: Duration,
@@ -54,6 +58,7 @@ pub(super) struct Wanted {
     labels: BTreeMap<String, String>,
     storage: Vec<String>,
     creds: Option<PathBuf>,
+    ca: Option<PathBuf>,
     ttl: Duration,
 }
 
@@ -78,6 +83,7 @@ impl Cluster {
             labels: self.label.iter().cloned().collect(),
             storage: self.storage.iter().map(|(id, _)| id.clone()).collect(),
             creds: self.creds.clone(),
+            ca: self.cluster_ca.clone(),
             ttl: self.lease_ttl,
         }))
     }
@@ -102,8 +108,8 @@ mod joined {
 
     use anyhow::anyhow;
     use trunkline_cluster::{
-        marks::Marks,
-        nats::{ConnectError, Nats, Options as NatsOptions},
+        marks::{self, Marks},
+        nats::{Nats, Options as NatsOptions},
         node::{JoinError, Node, Options},
     };
     use trunkline_gateway::{Elsewhere, Gateway, TokenFile};
@@ -123,26 +129,6 @@ mod joined {
         node: Node,
     }
 
-    fn next_after_connect(error: &ConnectError) -> Option<&'static str> {
-        Some(match error {
-            // It says so itself.
-            ConnectError::Lost(_) => return None,
-            ConnectError::Version { .. } => "start a newer `nats-server --jetstream`, or name another server",
-            ConnectError::NoJetStream { .. } => {
-                "start it again as `nats-server --jetstream`, or name another server"
-            }
-            ConnectError::Creds { .. } => {
-                "name a file that `nsc generate creds` wrote, or one with the seed of an NKey"
-            }
-            ConnectError::Make { .. } => {
-                "look whether the server's account may make streams, and has room for them"
-            }
-            _ => {
-                "start a server with `nats-server --jetstream`, or name another one by --cluster nats://HOST:PORT"
-            }
-        })
-    }
-
     impl Joined {
         /// Joins the cluster. The deadline is put off with each renewal of the lease.
         ///
@@ -155,7 +141,7 @@ mod joined {
             deadline: Deadline,
             state: &Path,
         ) -> Result<Self, Fault> {
-            let Wanted { servers, host: name, labels, storage, creds, ttl } = wanted;
+            let Wanted { servers, host: name, labels, storage, creds, ca, ttl } = wanted;
             let file = state.join("cluster.json");
             let marks = Marks::of(&file).map_err(|error| {
                 Fault::usage(anyhow!("failed to read {}: {error}", file.display()))
@@ -164,14 +150,15 @@ mod joined {
             let options = NatsOptions {
                 servers,
                 creds,
+                ca,
                 prefix: "trunkline".to_owned(),
                 host: name.clone(),
                 marks: marks.clone(),
                 replicas: None,
             };
             let nats = Nats::connect(&options).await.map_err(|error| {
-                let next = next_after_connect(&error);
-                next.into_iter().fold(Fault::usage(error), Fault::next)
+                let next = error.next();
+                Fault::usage(error).next(next)
             })?;
             let nats = Arc::new(nats);
             let options = Options {
@@ -196,8 +183,7 @@ mod joined {
             });
             let node = Node::join(nats.clone(), nats, options, on_lease).await.map_err(|error| {
                 let next = match &error {
-                    // It says so itself.
-                    JoinError::Lost(_) => return Fault::usage(error),
+                    JoinError::Lost(_) => marks::NEXT,
                     JoinError::Taken(_) => {
                         "give this host a name of its own by --host-id NAME, or end the other daemon by `trunkline down`"
                     }
