@@ -10,6 +10,8 @@ mod hostile;
 mod lost;
 #[path = "nodes/machine.rs"]
 mod machine;
+#[path = "nodes/rights.rs"]
+mod rights;
 #[path = "nats/server.rs"]
 mod server;
 #[path = "nodes/tokens.rs"]
