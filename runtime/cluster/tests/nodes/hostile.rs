@@ -149,7 +149,7 @@ async fn what_outsiders_write_into_the_journal_costs_a_turn_at_most_and_never_th
             })
             .await;
         outsider.write(Space::Journal, &key, forged).await;
-        // What it is told now is not stored, and so not accepted.
+        // What it hears now is not stored, and so not accepted.
         say(&a, &id, &format!("f-{n}")).await;
         let late = Instant::now() + Duration::from_secs(20);
         while outsider.row(&id).await.epoch <= epoch + 5 {
@@ -164,7 +164,7 @@ async fn what_outsiders_write_into_the_journal_costs_a_turn_at_most_and_never_th
     assert!(count(&a, "sessions_fenced") >= 3);
     assert!(count(&a, "batches_skipped") >= harmless.len() as u64, "{:?}", a.node.counters());
 
-    // And whoever has it next has all of it.
+    // And the host that has it next has all of it.
     let before = a.entries(&id).await;
     assert_eq!(texts(&before), expected);
     a.end().await;
