@@ -405,11 +405,13 @@ mod tests {
             Bytes::new(),
         ];
         for forged in &forged {
-            let mut reader = reader("a", 5);
-            let kept: Vec<_> =
-                [&first, &parts[0], &parts[1], forged, &parts[2], &parts[3]].map(Clone::clone).into();
-            assert_eq!(read(&mut reader, &kept), [(5, 1, 3), (5, 4, 1)], "{forged:?}");
-            assert_eq!((reader.skipped(), reader.end()), (1, Ok(())), "{forged:?}");
+            let within = [&first, &parts[0], &parts[1], forged, &parts[2], &parts[3]];
+            let behind = [&first, &parts[0], &parts[1], &parts[2], &parts[3], forged];
+            for kept in [within, behind] {
+                let mut reader = reader("a", 5);
+                assert_eq!(read(&mut reader, &kept.map(Clone::clone)), [(5, 1, 3), (5, 4, 1)], "{forged:?}");
+                assert_eq!((reader.skipped(), reader.end()), (1, Ok(())), "{forged:?}");
+            }
         }
     }
 

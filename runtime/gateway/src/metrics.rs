@@ -148,3 +148,22 @@ const FIXED: &str = "names and labels are fixed and well formed";
 fn int(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_counted_of_the_cluster_is_shown() {
+        let text = Metrics::new().text("1", 0, &[], &[("rows_refused", 3), ("letters_dropped", 0)]);
+        let text = String::from_utf8(text).unwrap();
+        for line in [
+            "# HELP trunkline_cluster_rows_refused_total What this host counted of its cluster: rows refused.",
+            "# TYPE trunkline_cluster_rows_refused_total counter",
+            "trunkline_cluster_rows_refused_total 3",
+            "trunkline_cluster_letters_dropped_total 0",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+    }
+}

@@ -156,9 +156,12 @@ async fn a_certificate_is_checked_by_the_authority_that_is_named() {
     }
     // Who asks for TLS gets it, or no connection.
     let plain = Server::start().unwrap();
-    let servers = plain.url().replace("nats://127.0.0.1", "tls://localhost");
-    let refused = refused(Options { servers, ca: Some(good), ..options(&plain, "a") }).await;
-    assert!(matches!(refused, ConnectError::Tls { .. }), "{refused}");
+    let encrypted = plain.url().replace("nats://127.0.0.1", "tls://localhost");
+    let further = format!("{},tls://localhost:1", plain.url());
+    for servers in [encrypted, further] {
+        let options = Options { servers, ca: Some(good.clone()), ..options(&plain, "a") };
+        assert!(Nats::connect(&options).await.is_err(), "{}", options.servers);
+    }
 }
 
 /// A server that says that it has this version, and answers a ping.
