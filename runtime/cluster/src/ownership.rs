@@ -97,16 +97,16 @@ pub fn taken(
     if let Some(storage) = stays {
         return Err(Kept::Elsewhere { host: row.host.clone(), storage: storage.clone() });
     }
-    let epoch = row.epoch.max(known.last_epoch);
-    if epoch >= MOST_EPOCH {
+    let last_epoch = row.epoch.max(known.last_epoch);
+    if last_epoch >= MOST_EPOCH {
         return Err(Kept::Spent);
     }
     let moved = row.storage.as_ref().is_some_and(|storage| !me.storage.contains(storage));
-    let epoch = row.epoch.max(known.last_epoch) + 1;
+    let epoch = last_epoch + 1;
     Ok(SessionRow {
         host: me.host.clone(),
         incarnation: me.incarnation.clone(),
-        epoch: epoch + 1,
+        epoch,
         state: State::Owned,
         // One who took it so and ended before the record had it leaves that to the next.
         anew: if moved { Some(epoch) } else { row.anew.filter(|anew| *anew > known.last_epoch) },

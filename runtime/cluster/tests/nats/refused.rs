@@ -10,7 +10,10 @@ use std::{
 use base64::{Engine as _, prelude::BASE64_STANDARD, prelude::BASE64_URL_SAFE_NO_PAD};
 use nkeys::KeyPair;
 use serde_json::{Value, json};
-use trunkline_cluster::nats::{ConnectError, Nats, Options};
+use trunkline_cluster::{
+    marks::Marks,
+    nats::{ConnectError, Nats, Options},
+};
 
 use crate::{options, server::Server};
 
@@ -208,6 +211,7 @@ fn nowhere() -> Options {
         ca: None,
         prefix: "trunkline".to_owned(),
         host: "a".to_owned(),
+        marks: Marks::default(),
         replicas: None,
     }
 }

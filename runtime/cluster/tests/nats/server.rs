@@ -25,6 +25,7 @@ impl Server {
     }
 
     /// One with JetStream and this configuration beside it.
+    #[allow(dead_code, reason = "not every test that has this file uses it")]
     pub(crate) fn configured(config: &str) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("config");
@@ -78,6 +79,7 @@ impl Server {
     }
 
     /// What it has written into its log.
+    #[allow(dead_code, reason = "not every test that has this file uses it")]
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap()
     }

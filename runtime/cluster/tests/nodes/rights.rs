@@ -9,12 +9,15 @@ use std::{
 
 use nkeys::KeyPair;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use trunkline_cluster::nats::{Nats, Options};
+use trunkline_cluster::{
+    marks::Marks,
+    nats::{Nats, Options},
+};
 use trunkline_gateway::{Elsewhere, NewToken, Place, Scope, Who};
 
 use crate::{
     id,
-    machine::{Machine, TTL, until},
+    machine::{Known, Machine, TTL, until},
     server::Server,
 };
 
@@ -44,11 +47,10 @@ impl Server {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
         let port = self.url().rsplit(':').next().unwrap().to_owned();
-        let folder = std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap());
-        fs::write(self.folder.path().join("log"), "").unwrap();
+        let folder = self.folder.clone();
         let config = folder.path().join("config");
         let args = ["-p", &port, "-js", "-c", config.to_str().unwrap()].map(str::to_owned);
-        Self::over(folder, &args.each_ref().map(|arg| &**arg)).unwrap()
+        Self::within(folder, &args.each_ref().map(|arg| &**arg)).unwrap()
     }
 }
 
@@ -59,6 +61,7 @@ async fn connect(server: &Server, host: &str, creds: &Path) -> Arc<Nats> {
         ca: None,
         prefix: "trunkline".to_owned(),
         host: host.to_owned(),
+        marks: Marks::default(),
         replicas: None,
     };
     Arc::new(Nats::connect(&options).await.unwrap())
@@ -66,7 +69,7 @@ async fn connect(server: &Server, host: &str, creds: &Path) -> Arc<Nats> {
 
 async fn machine(server: &Server, host: &str, creds: &Path) -> Machine {
     let nats = connect(server, host, creds).await;
-    Machine::over(nats.clone(), nats, host, &[]).await.unwrap()
+    Machine::over(nats.clone(), nats, host, &[], Known::default()).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -88,10 +91,11 @@ async fn hosts_with_least_rights_do_all_that_hosts_do() {
             ca: None,
             prefix: "trunkline".to_owned(),
             host: "c".to_owned(),
+            marks: Marks::default(),
             replicas: None,
         };
         let nats = Arc::new(Nats::connect(&options).await.unwrap());
-        let c = Machine::over(nats.clone(), nats, "c", &[]).await.unwrap();
+        let c = Machine::over(nats.clone(), nats, "c", &[], Known::default()).await.unwrap();
         let mut n = 0;
         // Until one is placed here.
         loop {
