@@ -4,12 +4,15 @@ use std::{
     fs::{File, OpenOptions},
     io::Write,
     path::Path,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use agent_client_protocol::{Agent, Channel, Client, ConnectTo, DynConnectTo, Error, TransportFrame};
 use futures::{
-    StreamExt,
+    FutureExt, StreamExt,
     channel::mpsc::{UnboundedReceiver, UnboundedSender},
     future,
 };
@@ -39,11 +42,17 @@ impl ConnectTo<Client> for Recorded {
             pass(from_agent, to_client, record, "agent"),
         );
         let mut driver = driver.ok_or_else(|| Error::internal_error().data("no transport of its own"))?;
+        let ended = AtomicBool::new(false);
+        let driven = (&mut driver).inspect(|_| ended.store(true, Ordering::Relaxed));
         let client = std::pin::pin!(client.connect_to(clients));
-        let passed = std::pin::pin!(future::join(both, &mut driver));
+        let passed = std::pin::pin!(future::join(both, driven));
         match future::select(client, passed).await {
             future::Either::Left((result, _)) => {
                 result?;
+                // A transport whose daemon has gone has ended by itself.
+                if ended.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
                 let _ = driver.request_finish();
                 driver.await
             }
