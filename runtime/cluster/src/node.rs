@@ -8,7 +8,7 @@ mod take;
 mod tokens;
 
 pub use renew::LOOK;
-pub use take::{AGAIN, AT_ONCE};
+pub use take::{AGAIN, AGAIN_MOST, AT_ONCE};
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -111,6 +111,9 @@ struct Shared {
     /// Letters that may be answered, and drains that may go on.
     turns: Arc<Semaphore>,
     drains: Arc<Semaphore>,
+    /// Letters that say which sessions are this host's, and sessions that are taken at the same time.
+    inherits: Arc<Semaphore>,
+    takes: Semaphore,
     sessions: OnceLock<Sessions>,
     door: OnceLock<Door>,
     /// Sessions that are being taken.
@@ -188,6 +191,8 @@ impl Node {
             room: Arc::new(Semaphore::new(letters::WAIT)),
             turns: Arc::new(Semaphore::new(letters::AT_ONCE)),
             drains: Arc::new(Semaphore::new(letters::DRAINS)),
+            inherits: Arc::new(Semaphore::new(letters::INHERITS)),
+            takes: Semaphore::new(AT_ONCE),
             sessions: OnceLock::new(),
             door: OnceLock::new(),
             taking: Mutex::default(),
@@ -244,6 +249,8 @@ impl Node {
     pub async fn leave(&self) {
         let mut tasks = std::mem::take(&mut *lock(&self.shared.tasks));
         tasks.shutdown().await;
+        // What is still being taken over goes to others.
+        self.shared.lease.send_replace(None);
         self.shared.give_back().await;
     }
 }

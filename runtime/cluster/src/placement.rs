@@ -1,6 +1,7 @@
 //! Where a new session goes, and who takes over one that has lost its host.
 
 use std::{
+    borrow::Borrow,
     collections::BTreeMap,
     hash::{DefaultHasher, Hash, Hasher},
 };
@@ -82,6 +83,25 @@ pub fn survivor<'a>(session: &str, hosts: impl IntoIterator<Item = &'a str>) -> 
 #[must_use]
 pub fn heir<'a>(row: &SessionRow, alive: impl IntoIterator<Item = &'a HostRow>) -> Option<&'a str> {
     survivor(&row.id, alive.into_iter().filter(|host| fits(host, row)).map(|host| &*host.host))
+}
+
+/// The host that looks for the sessions of one that is gone: each host finds the same one. Were all to look, a cluster would
+/// read each of these sessions as often as it has hosts.
+#[must_use]
+pub fn finder<'a>(gone: &str, alive: impl IntoIterator<Item = &'a HostRow>) -> Option<&'a str> {
+    survivor(gone, alive.into_iter().filter(|host| !host.is_draining).map(|host| &*host.host))
+}
+
+/// Which of the sessions that have no host each host takes over, by their ids. The others stay.
+#[must_use]
+pub fn shares<H: Borrow<HostRow>>(rows: Vec<SessionRow>, alive: &[H]) -> BTreeMap<String, Vec<String>> {
+    let mut shares = BTreeMap::<_, Vec<_>>::new();
+    for row in rows {
+        if let Some(heir) = heir(&row, alive.iter().map(Borrow::borrow)) {
+            shares.entry(heir.to_owned()).or_default().push(row.id);
+        }
+    }
+    shares
 }
 
 /// A moment within `0..most` for this host, so that all of them do not do the same at the same time.

@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn what_was_counted_of_the_cluster_is_shown() {
-        let text = Metrics::new().text("1", 0, &[], &[("rows_refused", 3), ("letters_dropped", 0)]);
+        let text = Metrics::new().text("1", 0, &[], &[], &[("rows_refused", 3), ("letters_dropped", 0)]);
         let text = String::from_utf8(text).unwrap();
         for line in [
             "# HELP trunkline_cluster_rows_refused_total What this host counted of its cluster: rows refused.",

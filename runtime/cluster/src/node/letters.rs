@@ -24,6 +24,7 @@ use crate::{
 const OPEN: &str = "open";
 const PLACE: &str = "place";
 const TAKE: &str = "take";
+const INHERIT: &str = "inherit";
 const DRAIN: &str = "drain";
 
 /// What the topics of tunnels begin with.
@@ -43,6 +44,9 @@ const ASKED: usize = 64 * 1024;
 pub(super) const AT_ONCE: usize = 1024;
 pub(super) const DRAINS: usize = 4;
 
+/// How many letters wait that say which sessions a host takes over.
+pub(super) const INHERITS: usize = 64;
+
 /// Opens a tunnel.
 #[derive(Debug, Serialize, Deserialize)]
 struct Open {
@@ -59,6 +63,12 @@ struct Have {
     agent: Option<String>,
     #[serde(default)]
     relocates: bool,
+}
+
+/// Tells a host which sessions of one that is gone it takes over.
+#[derive(Debug, Serialize, Deserialize)]
+struct Inherit {
+    ids: Vec<String>,
 }
 
 /// Asks a host to drain.
@@ -154,6 +164,7 @@ impl Shared {
             OPEN => self.opened(serde_json::from_slice(payload)?),
             PLACE => self.placed(serde_json::from_slice(payload)?).await,
             TAKE => self.taken(serde_json::from_slice(payload)?).await,
+            INHERIT => self.inherit(serde_json::from_slice(payload)?),
             DRAIN => {
                 let Drain { deadline_ms } = serde_json::from_slice(payload)?;
                 match self.begin_drain(Duration::from_millis(deadline_ms)) {
@@ -282,6 +293,43 @@ impl Shared {
         }
         let have = Have { id: id.as_str().to_owned(), agent: None, relocates };
         self.ask(host, TAKE, &have, TAKES).await
+    }
+
+    /// Takes sessions over, one after the other; the answer does not wait for that.
+    fn inherit(self: &Arc<Self>, Inherit { ids }: Inherit) -> Answer {
+        let Ok(turn) = self.inherits.clone().try_acquire_owned() else {
+            return Answer::Not("too many sessions wait to be taken over here".to_owned());
+        };
+        let this = self.clone();
+        tokio::spawn(async move {
+            this.take_all(ids).await;
+            drop(turn);
+        });
+        Answer::Done
+    }
+
+    /// Tells a host, or this one, which sessions it takes over. In vain, they are looked for again.
+    pub(super) async fn bequeath(self: Arc<Self>, heir: String, ids: Vec<String>) {
+        let most = self.fabric.most().min(ASKED) / 2;
+        // Of one that is written with escapes, too.
+        let size_of = |id: &String| id.len() * 6 + 3;
+        let mut left = ids.into_iter().peekable();
+        while left.peek().is_some() {
+            let (mut ids, mut size) = (Vec::new(), 0);
+            while let Some(id) = left.next_if(|id| ids.is_empty() || size + size_of(id) <= most) {
+                size += size_of(&id);
+                ids.push(id);
+            }
+            let letter = Inherit { ids };
+            let answer = match heir == self.at.host {
+                true => Ok(self.inherit(letter)),
+                false => self.ask(&heir, INHERIT, &letter, CONNECTS).await,
+            };
+            if !matches!(answer, Ok(Answer::Done)) {
+                tracing::debug!(heir, ?answer, "sessions of a host that is gone are not taken over yet");
+                return;
+            }
+        }
     }
 
     /// Asks a host to drain.

@@ -25,6 +25,9 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// How many hosts there are at most.
 const HOSTS: usize = 1024;
 
+/// How long after a look for its own sessions that failed a host looks again, and as much more by chance.
+const OWN_AGAIN: Duration = Duration::from_secs(1);
+
 /// How often it is looked who is gone, at least.
 pub const LOOK: Duration = Duration::from_millis(200);
 
@@ -216,8 +219,11 @@ impl Shared {
         if seen.as_ref().is_some_and(|seen| seen.row.is_over) {
             return true;
         }
-        if !is_silent || !self.may_act() || host == self.at.host {
+        if !self.may_act() || host == self.at.host {
             return false;
+        }
+        if !is_silent {
+            return self.is_over(host).await;
         }
         let (number, over) = match seen {
             Some(seen) => (seen.number, HostRow { is_over: true, ..seen.row }),
@@ -244,9 +250,19 @@ impl Shared {
             }
             Err(why) => {
                 tracing::debug!(host, "the lease of a host that is silent was not ended: {why}");
-                false
+                self.is_over(host).await
             }
         }
+    }
+
+    /// Whether another host has ended a lease; the news of that may be on its way.
+    async fn is_over(&self, host: &str) -> bool {
+        let Ok(Some(kept)) = self.store.last(Space::Hosts, host).await else { return false };
+        let is_over = HostRow::parse(&kept.bytes).is_some_and(|row| row.is_over && row.host == host);
+        if is_over {
+            self.saw(host, kept.number, &kept.bytes);
+        }
+        is_over
     }
 
     /// Watches the leases of all hosts.
@@ -309,8 +325,14 @@ impl Shared {
                 if lease.wait_for(|held| *held > until).await.is_err() {
                     return;
                 }
-                if let Err(why) = self.clone().take_own().await {
+                let mut tries = 0;
+                while let Err(why) = self.clone().take_own().await {
                     tracing::warn!("the sessions of this host are not its own again: {why}");
+                    if !self.may_act() {
+                        break;
+                    }
+                    tries += 1;
+                    sleep(OWN_AGAIN + jitter(&self.at.host, tries, OWN_AGAIN)).await;
                 }
                 continue;
             };

@@ -13,7 +13,7 @@ use crate::{
     keeper::forget,
     lock,
     ownership::{self, Kept, Known},
-    placement::{heir, survivor},
+    placement::{finder, shares},
     row::{Row, SessionRow, State},
     store::{NotKept, Space, key_of},
     wire,
@@ -22,8 +22,10 @@ use crate::{
 /// How many sessions are taken at the same time.
 pub const AT_ONCE: usize = 8;
 
-/// How often it is looked for sessions of a host that is gone.
+/// How long after a look for the sessions of a host that is gone the next one is; it doubles each time.
 pub const AGAIN: Duration = Duration::from_secs(1);
+/// See [`AGAIN`].
+pub const AGAIN_MOST: Duration = Duration::from_secs(16);
 
 /// How often it is tried, where somebody else writes at the same time.
 const TRIES: usize = 5;
@@ -225,9 +227,14 @@ impl Shared {
         Ok(rows.buffer_unordered(AT_ONCE).filter_map(std::future::ready).collect().await)
     }
 
-    async fn take_rows(&self, rows: Vec<SessionRow>) {
-        let taken = stream::iter(rows).map(|row| async move {
-            let Ok(id) = SessionId::new(&row.id) else { return };
+    /// Takes sessions over, so many at the same time of all that this host takes.
+    pub(super) async fn take_all(&self, ids: impl IntoIterator<Item = String>) {
+        let taken = stream::iter(ids).map(|id| async move {
+            let Ok(id) = SessionId::new(&id) else { return };
+            let Ok(_turn) = self.takes.acquire().await else { return };
+            if self.serves(&id) {
+                return;
+            }
             match self.take(&id, false).await {
                 Ok(()) | Err(NotTaken::Kept(Kept::Own) | NotTaken::Unknown) => {}
                 Err(why) => tracing::warn!(session = %id, "the session stays without a host: {why}"),
@@ -239,28 +246,34 @@ impl Shared {
     /// Takes the sessions that an earlier run of this host had, or this one before it lost its lease.
     pub(super) async fn take_own(self: Arc<Self>) -> Result<(), String> {
         let rows = self.rows_of(&self.at.host).await?;
-        self.take_rows(rows).await;
+        self.take_all(rows.into_iter().map(|row| row.id)).await;
         Ok(())
     }
 
-    /// Takes those of hosts that are gone, for as long as the node lives.
+    /// Looks for those of hosts that are gone, for as long as the node lives.
     pub(super) async fn take_over(self: Arc<Self>) {
         let mut changed = self.changed.subscribe();
-        // What stays with a host that is gone is looked for again, and not with each renewal of the others.
-        let mut looked = BTreeMap::new();
+        // When each was looked at last, and how long after that it is again.
+        let mut looks = BTreeMap::<String, (Instant, Duration)>::new();
         loop {
             Self::change(&mut changed).await;
-            looked.retain(|_, at: &mut Instant| at.elapsed() < AGAIN);
             if !self.may_act() || *self.is_draining.borrow() {
                 continue;
             }
             self.heal().await;
-            for host in self.gone() {
-                if looked.contains_key(&host) || !self.end_lease(&host).await {
+            let gone = self.gone();
+            looks.retain(|host, _| gone.contains(host));
+            for host in gone {
+                let look = looks.get(&host).copied();
+                let is_due = look.is_none_or(|(at, wait)| at.elapsed() >= wait);
+                let is_finder = || finder(&host, &self.alive()) == Some(&*self.at.host);
+                if !is_due || !is_finder() || !self.end_lease(&host).await {
                     continue;
                 }
-                looked.insert(host.clone(), Instant::now());
-                if let Err(why) = self.take_from(&host).await {
+                // What is there then is being taken, or stays with that host.
+                let wait = look.map_or(AGAIN, |(_, wait)| AGAIN_MOST.min(wait * 2));
+                looks.insert(host.clone(), (Instant::now(), wait));
+                if let Err(why) = self.find(&host).await {
                     tracing::debug!(%host, "the sessions of a host that is gone were not looked for: {why}");
                 }
             }
@@ -287,7 +300,7 @@ impl Shared {
                 "somebody has written into the session who is none of its hosts"
             );
         }
-        self.take_rows(rows).await;
+        self.take_all(rows.into_iter().map(|row| row.id)).await;
     }
 
     /// The hosts that are gone and have a row.
@@ -297,20 +310,20 @@ impl Shared {
         view.hosts.values().filter(is_gone).map(|seen| seen.row.host.clone()).collect()
     }
 
-    async fn take_from(&self, host: &str) -> Result<(), String> {
+    /// Finds the sessions of a host that is gone, and tells each heir which are its own.
+    async fn find(self: &Arc<Self>, host: &str) -> Result<(), String> {
         let rows = self.rows_of(host).await?;
-        let alive = self.alive();
-        let is_left = rows.is_empty();
-        let mine = rows.into_iter().filter(|row| heir(row, &alive) == Some(&*self.at.host));
-        self.take_rows(mine.collect()).await;
-        let first = survivor(host, alive.iter().map(|row| &*row.host));
-        if is_left && first == Some(&*self.at.host) {
+        if rows.is_empty() {
             // Nothing is left of it.
             let seen = self.view().hosts.get(host).map(|seen| seen.number);
             if let Some(number) = seen {
                 let _ = self.store.put(Space::Hosts, host, number, bytes::Bytes::new()).await;
             }
+            return Ok(());
         }
+        let alive = self.alive();
+        let told = shares(rows, &alive).into_iter().map(|(heir, ids)| self.clone().bequeath(heir, ids));
+        stream::iter(told).buffer_unordered(AT_ONCE).collect::<()>().await;
         Ok(())
     }
 }

@@ -15,11 +15,12 @@ use futures_util::{
     future::{Either, select},
     stream,
 };
+use tokio::sync::Semaphore;
 use trunkline_cluster::{
     lease::{Held, Terms, Watch},
-    node::{AGAIN, AT_ONCE, LOOK},
+    node::{AGAIN, AGAIN_MOST, AT_ONCE, LOOK},
     ownership::{self, Kept, Known, Me},
-    placement::{heir, jitter, survivor},
+    placement::{finder, jitter, shares},
     row::{HostRow, Row, SessionRow, State},
     store::{Space, key_of},
     wire,
@@ -52,6 +53,8 @@ pub(crate) struct Host {
     pub(crate) cut: Cell<Option<BootInstant>>,
     changed: Cell<bool>,
     waits: Cell<Option<Waker>>,
+    /// Sessions that it may take at the same time.
+    takes: Semaphore,
 }
 
 impl Host {
@@ -69,6 +72,7 @@ impl Host {
             cut: Cell::default(),
             changed: Cell::default(),
             waits: Cell::default(),
+            takes: Semaphore::new(AT_ONCE),
         })
     }
 
@@ -199,23 +203,29 @@ impl Host {
     }
 
     async fn take_over(self: Rc<Self>) {
-        let mut looked: BTreeMap<String, BootInstant> = BTreeMap::new();
+        let mut looks = BTreeMap::<String, (BootInstant, Duration)>::new();
         let mut turns = 0_usize;
         while self.cut.get().is_none() {
             self.change().await;
             // The program looks at all hosts each time. Here as many of a large world are looked at as of a small one.
             turns += 1;
             let of_all = turns.is_multiple_of(self.world.scale.hosts.div_ceil(50).pow(2));
-            looked.retain(|_, at| self.world.clock.since(*at) < AGAIN);
             if !self.may_act() {
                 continue;
             }
             for host in self.gone(of_all) {
-                if looked.contains_key(&host) || !self.end_lease(&host).await {
+                let look = looks.get(&host).copied();
+                let is_due = look.is_none_or(|(at, wait)| self.world.clock.since(at) >= wait);
+                let is_finder = || {
+                    let alive = self.alive();
+                    finder(&host, alive.iter().map(|host| &**host)) == Some(&*self.me.host)
+                };
+                if !is_due || !is_finder() || !self.end_lease(&host).await {
                     continue;
                 }
-                looked.insert(host.clone(), self.world.clock.now());
-                self.take_from(&host).await;
+                let wait = look.map_or(AGAIN, |(_, wait)| AGAIN_MOST.min(wait * 2));
+                looks.insert(host.clone(), (self.world.clock.now(), wait));
+                self.find(&host).await;
             }
         }
     }
@@ -227,16 +237,31 @@ impl Host {
             return true;
         }
         let is_silent = self.watch.borrow().is_gone(host, self.world.clock.now());
-        if !is_silent || !self.may_act() || host == self.me.host {
+        if !self.may_act() || host == self.me.host {
             return false;
+        }
+        if !is_silent {
+            return self.is_over(host).await;
         }
         let over = HostRow { is_over: true, ..(*seen.row).clone() };
         let put = self.world.server.put(&self.me.host, Space::Hosts, host, seen.number, over.to_bytes());
-        let Ok(number) = put.await else { return false };
+        let Ok(number) = put.await else { return self.is_over(host).await };
         self.world.ended(host);
         self.saw(&Rc::new(over.clone()), number);
         self.world.published(Rc::new(over), number);
         true
+    }
+
+    /// Another host has ended it, and the news of that is on its way.
+    async fn is_over(&self, host: &str) -> bool {
+        let last = self.world.server.last(&self.me.host, Space::Hosts, host).await;
+        let Ok(Some(kept)) = last else { return false };
+        let Some(row) = HostRow::parse(&kept.bytes) else { return false };
+        let is_over = row.is_over;
+        if is_over {
+            self.saw(&Rc::new(row), kept.number);
+        }
+        is_over
     }
 
     async fn rows_of(&self, host: &str) -> Vec<SessionRow> {
@@ -267,16 +292,10 @@ impl Host {
         }
     }
 
-    async fn take_from(&self, host: &str) {
+    /// Finds the sessions of a host that is gone, and tells each heir which are its own.
+    async fn find(&self, host: &str) {
         let rows = self.rows_of(host).await;
-        let alive = self.alive();
-        let is_left = rows.is_empty();
-        let mine = rows
-            .into_iter()
-            .filter(|row| heir(row, alive.iter().map(|host| &**host)) == Some(&*self.me.host));
-        self.take_rows(mine.collect()).await;
-        let first = survivor(host, alive.iter().map(|row| &*row.host));
-        if is_left && first == Some(&*self.me.host) {
+        if rows.is_empty() {
             let number = self.hosts.borrow().get(host).map(|seen| seen.number);
             if let Some(number) = number {
                 let put = self.world.server.put(&self.me.host, Space::Hosts, host, number, Bytes::new());
@@ -284,18 +303,29 @@ impl Host {
                     self.world.forgotten(host);
                 }
             }
+            return;
+        }
+        for (heir, ids) in shares(rows, &self.alive()) {
+            if let Some(heir) = self.world.connected(&heir) {
+                self.world.clock.spawn(async move { heir.take_all(ids).await });
+            }
         }
     }
 
-    async fn take_rows(&self, rows: Vec<SessionRow>) {
-        let taken = stream::iter(rows).map(|row| async move { drop(self.take(&row.id).await) });
+    async fn take_all(&self, ids: Vec<String>) {
+        let taken = stream::iter(ids).map(|id| async move {
+            let Ok(_turn) = self.takes.acquire().await else { return };
+            if !self.serves.borrow().contains(&self.world.number_of(&id)) {
+                drop(self.take(&id).await);
+            }
+        });
         taken.buffer_unordered(AT_ONCE).collect().await
     }
 
     /// Takes its own sessions again.
     async fn take_own(self: Rc<Self>) {
         let rows = self.rows_of(&self.me.host).await;
-        self.take_rows(rows).await;
+        self.take_all(rows.into_iter().map(|row| row.id).collect()).await;
     }
 
     async fn take(&self, id: &str) -> Result<(), String> {

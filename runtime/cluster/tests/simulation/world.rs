@@ -127,6 +127,12 @@ impl World {
         self.numbers[id]
     }
 
+    /// The host of this name, if letters reach it.
+    pub(crate) fn connected(&self, name: &str) -> Option<Rc<Host>> {
+        let hosts = self.hosts.borrow();
+        hosts.iter().find(|host| rows::name(host.number) == name && host.cut.get().is_none()).cloned()
+    }
+
     /// A host's row was written, and goes out to all.
     pub(crate) fn published(self: &Rc<Self>, row: Rc<HostRow>, number: u64) {
         let world = self.clone();
