@@ -19,7 +19,7 @@ pub(crate) fn preflight() -> Response {
         (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, PUT, DELETE"),
         (
             header::ACCESS_CONTROL_ALLOW_HEADERS,
-            "authorization, content-type, last-event-id, acp-connection-id, acp-session-id",
+            "authorization, content-type, idempotency-key, last-event-id, acp-connection-id, acp-session-id",
         ),
         (header::ACCESS_CONTROL_MAX_AGE, "600"),
     ];

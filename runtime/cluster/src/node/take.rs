@@ -158,7 +158,7 @@ impl Shared {
                     last_epoch = later;
                 }
                 // It was opened, and its host ended before anything of it was stored: it is as if it never was.
-                Err(AdoptError::Unknown) if last == 0 => {
+                Err(AdoptError::Unknown) if epoch == 0 => {
                     self.keeper.end(id);
                     return self.never_was(id, &key).await;
                 }

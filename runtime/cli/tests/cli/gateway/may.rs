@@ -116,6 +116,7 @@ fn a_page_of_another_site_that_is_allowed_may_ask_and_read() {
     let first = asks(PAGE).must_be(204);
     assert_eq!(first.headers[may], PAGE);
     assert!(first.headers["access-control-allow-headers"].contains("authorization"));
+    assert!(first.headers["access-control-allow-headers"].contains("idempotency-key"));
     assert!(first.headers["access-control-allow-methods"].contains("DELETE"));
     assert!(!asks("https://evil.example").must_be(403).headers.contains_key(may));
     // The daemon's own page needs none of it.
