@@ -2,9 +2,6 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    fs::File,
-    io,
-    path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
@@ -13,21 +10,19 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
 use tokio::{
     sync::{Semaphore, watch},
     time::sleep,
 };
 use trunkline_process::BootInstant;
 use trunkline_protocol::SessionId;
-use trunkline_sessions::{Batch, NotRecorded, Record};
+use trunkline_sessions::{Batch, NotRecorded};
 
 use crate::{
     contents,
     counters::Counters,
     lock,
     marks::Marks,
-    ownership::{self, Me},
     placement::jitter,
     row::{Row, SessionRow},
     store::{Kept, NotKept, Space, Store, key_of},
@@ -195,6 +190,13 @@ impl Keeper {
         (!self.may_act()).then(lost)
     }
 
+    /// Why nothing is kept now, if that is so.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let is_silent = || self.is_silent.load(Ordering::Relaxed);
+        let silent = || is_silent().then(|| "the cluster's store does not answer, or is full".to_owned());
+        self.idle().or_else(silent)
+    }
+
     /// Waits until it is tried again, longer each time.
     pub(crate) async fn pause(&self, session: &SessionId, wait: &mut Duration, why: &str) {
         tracing::debug!(%session, "the cluster's store keeps nothing: {why}");
@@ -288,7 +290,8 @@ impl Keeper {
         Ok(row.is_some_and(|row| row.incarnation == mine.writer && row.epoch == mine.epoch))
     }
 
-    async fn keep_all(&self, batch: Batch) -> Result<(), NotRecorded> {
+    /// Keeps a batch, in as many messages as it needs.
+    pub(crate) async fn keep_all(&self, batch: Batch) -> Result<(), NotRecorded> {
         let session = batch.session.clone();
         let place = self.places().get(&session).copied().filter(|place| place.epoch == batch.epoch);
         let Some(place) = place else { return Err(NotRecorded::Fenced) };
@@ -314,91 +317,6 @@ impl Keeper {
             (place.last, place.batch) = (mine.last, place.batch + 1);
         }
         Ok(())
-    }
-}
-
-/// The record of this host's sessions.
-#[derive(Debug, Clone)]
-pub(crate) struct Recorded {
-    pub(crate) keeper: Arc<Keeper>,
-    pub(crate) me: Me,
-}
-
-impl Recorded {
-    async fn remove_all(self, session: SessionId, epoch: u64) -> Result<(), NotRecorded> {
-        let Self { keeper, me } = self;
-        let (store, key) = (&keeper.store, key_of(session.as_str()));
-        let failed = NotRecorded::Refused;
-        let kept = store.last(Space::Sessions, &key).await.map_err(failed)?;
-        let Some((number, row)) = kept.and_then(|kept| Some((kept.number, SessionRow::parse(&kept.bytes)?)))
-        else {
-            return Err(NotRecorded::Fenced);
-        };
-        if (&row.host, &row.incarnation, row.epoch) != (&me.host, &me.incarnation, epoch) {
-            return Err(NotRecorded::Fenced);
-        }
-        match store.put(Space::Sessions, &key, number, ownership::removed(&row).to_bytes()).await {
-            Ok(_) => {}
-            Err(NotKept::Other) => return Err(NotRecorded::Fenced),
-            Err(error) => return Err(failed(error.to_string())),
-        }
-        keeper.end(&session);
-        store.purge(Space::Journal, &key).await.map_err(failed)?;
-        store.purge(Space::Files, &key).await.map_err(failed)?;
-        forget(&**store, &me.host, &key).await;
-        Ok(())
-    }
-}
-
-/// Forgets that a host has a session. In vain, that is noticed when the host's sessions are looked for.
-pub(crate) async fn forget(store: &dyn Store, host: &str, key: &str) {
-    let index = SessionRow::index(host, key);
-    if let Ok(Some(kept)) = store.last(Space::Sessions, &index).await
-        && !kept.bytes.is_empty()
-    {
-        let _ = store.put(Space::Sessions, &index, kept.number, Bytes::new()).await;
-    }
-}
-
-impl Record for Recorded {
-    fn host(&self) -> &str {
-        &self.me.host
-    }
-
-    fn store(&self, batch: Batch) -> BoxFuture<'static, Result<(), NotRecorded>> {
-        let keeper = self.keeper.clone();
-        Box::pin(async move { keeper.keep_all(batch).await })
-    }
-
-    fn remove(&self, session: &SessionId, epoch: u64) -> BoxFuture<'static, Result<(), NotRecorded>> {
-        Box::pin(self.clone().remove_all(session.clone(), epoch))
-    }
-
-    fn trouble(&self) -> Option<String> {
-        let is_silent = || self.keeper.is_silent.load(Ordering::Relaxed);
-        let silent = || is_silent().then(|| "the cluster's store does not answer, or is full".to_owned());
-        self.keeper.idle().or_else(silent)
-    }
-
-    fn keep_file(
-        &self,
-        session: &SessionId,
-        file: PathBuf,
-        sha256: String,
-    ) -> BoxFuture<'static, Result<(), NotRecorded>> {
-        let (keeper, session) = (self.keeper.clone(), session.clone());
-        Box::pin(async move { contents::keep(&keeper, &session, &file, &sha256).await })
-    }
-
-    fn fetch_file(
-        &self,
-        session: &SessionId,
-        sha256: &str,
-        into: File,
-    ) -> BoxFuture<'static, io::Result<bool>> {
-        let (keeper, key) = (self.keeper.clone(), contents::key(session, sha256));
-        let sha256 = sha256.to_owned();
-        Box::pin(async move { contents::fetch(&keeper, &key, &sha256, into).await })
     }
 }
 

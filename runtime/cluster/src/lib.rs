@@ -24,6 +24,7 @@ pub mod nats;
 pub mod node;
 pub mod ownership;
 pub mod placement;
+mod recorded;
 pub mod row;
 pub mod store;
 pub mod tunnel;

@@ -31,11 +31,12 @@ use trunkline_sessions::{Record, Sessions};
 
 use crate::{
     fabric::{Address, Fabric},
-    keeper::{Keeper, Recorded},
+    keeper::Keeper,
     lease::{Terms, Watch},
     lock,
     marks::{Marks, Unsound},
     ownership::Me,
+    recorded::Recorded,
     row::{HostRow, LABELS, Row, is_text},
     store::{Store, check_name},
 };

@@ -8,9 +8,9 @@ use trunkline_sessions::Sessions;
 
 use super::{Node, Shared, letters::Answer};
 use crate::{
-    keeper::forget,
     ownership,
     placement::heir,
+    recorded::forget,
     row::Row,
     store::{Space, key_of},
 };

@@ -10,10 +10,10 @@ use trunkline_sessions::{AdoptError, NotRecorded};
 
 use super::{Seen, Shared};
 use crate::{
-    keeper::forget,
     lock,
     ownership::{self, Kept, Known},
     placement::{finder, shares},
+    recorded::forget,
     row::{Row, SessionRow, State},
     store::{NotKept, Space, key_of},
     wire,
