@@ -5,6 +5,7 @@ use std::{
     os::unix::net::UnixStream,
     path::Path,
     process::{Child, ChildStdin, ChildStdout, Stdio},
+    time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
@@ -216,7 +217,11 @@ fn a_session_is_removed_whatever_its_id() {
         ids.sort();
         ids
     };
-    assert_eq!(sessions(&mut editor), [&*first, &odd]);
+    // It is ready before its first entry is stored.
+    let late = Instant::now() + Duration::from_secs(30);
+    while sessions(&mut editor) != [&*first, &odd] {
+        assert!(Instant::now() < late, "it is not listed");
+    }
     editor.asks("session/delete", &json!({"sessionId": odd})).unwrap();
     assert_eq!(sessions(&mut editor), [first]);
     editor.ends();

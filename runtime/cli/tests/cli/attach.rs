@@ -260,7 +260,9 @@ fn an_input_is_sent_and_its_turn_awaited_or_not_and_stopped() {
     let waited = Ran::of(waiting.wait_with_output().unwrap());
     assert_eq!(waited.must_end_with(0).stdout, "behind it\n");
     sessions(&home, &["stop", "s"]).must_end_with(0).must_say("no turn runs");
-    sessions(&home, &["send", "nowhere", "hello"]).must_end_with(2).must_say("has no session \"nowhere\"");
+    sessions(&home, &["send", "nowhere", "hello"])
+        .must_end_with(2)
+        .must_say("session \"nowhere\": the journal has no");
     end(host);
 
     sessions(&home, &["send", "s", "hello", "--no-wait"])
