@@ -107,6 +107,30 @@ async fn what_a_host_had_that_is_cut_off_goes_on_elsewhere_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_sessions_of_a_host_that_is_gone_are_shared_though_no_one_asks() {
+    let memory = Memory::default();
+    let a = Machine::start(&memory, "a").await;
+    let ids: Vec<_> = (0..12).map(|n| id(&format!("s-{n}"))).collect();
+    for id in &ids {
+        a.open_here(id).await;
+        a.turn(id, "m", "one").await;
+    }
+    let b = Machine::start(&memory, "b").await;
+    let c = Machine::start(&memory, "c").await;
+    until(|| b.node.hosts().len() == 3 && c.node.hosts().len() == 3).await;
+    memory.cut("a", true);
+    let had = || (b.sessions.owned().len(), c.sessions.owned().len());
+    until(|| had().0 + had().1 == ids.len()).await;
+    assert!(had().0 > 0 && had().1 > 0, "one looked for both: {:?}", had());
+    for id in &ids {
+        let heir = if b.sessions.owns(id) { &b } else { &c };
+        assert_eq!(heir.turn(id, "m-2", "two").await, "two");
+        assert_eq!(heir.entries(id).await.iter().filter(|entry| entry["fact"] == "moved").count(), 1);
+    }
+    until(|| b.node.hosts().len() == 2 && c.node.hosts().len() == 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_only_host_has_its_own_sessions_again_when_the_store_is_back() {
     let memory = Memory::default();
     let a = Machine::start(&memory, "a").await;
