@@ -213,6 +213,7 @@ impl Node {
         let mut tasks = lock(&shared.tasks);
         tasks.spawn(shared.clone().renew(first, on_lease));
         tasks.spawn(shared.clone().watch());
+        tasks.spawn(shared.clone().look_at_store());
         tasks.spawn(shared.clone().letters(inbox));
         drop(tasks);
         Ok(Self { shared })

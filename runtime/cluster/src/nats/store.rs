@@ -6,7 +6,10 @@ use async_nats::{
     HeaderMap, HeaderValue,
     jetstream::{
         self, ErrorCode,
-        consumer::{DeliverPolicy, push::OrderedConfig},
+        consumer::{
+            AckPolicy, DeliverPolicy,
+            push::{self, OrderedConfig},
+        },
         context::{GetStreamErrorKind, PublishErrorKind},
         kv,
         stream::{self, LastRawMessageErrorKind},
@@ -26,6 +29,11 @@ use crate::{
 /// How much of a session's journal is read at once: messages, and bytes.
 const SLICE: usize = 256;
 const SLICE_BYTES: usize = 8 * 1024 * 1024;
+
+/// How often the server says that it still gives what changes, where nothing does; after two that are missed it is watched
+/// anew, and tried for so long.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+const WATCHES: Duration = Duration::from_secs(2);
 
 /// How many changes wait for one who watches.
 const CHANGES: usize = 1024;
@@ -139,6 +147,24 @@ impl Nats {
             made => made,
         };
         made.map(drop).map_err(|error| ConnectError::Make { name, why: error.to_string() })
+    }
+
+    /// What there is in a space, and what comes: ends soon after the server does that gives it, which an ordered consumer of
+    /// the client notices after ten seconds.
+    async fn follow(&self, space: Space) -> Result<push::Messages, String> {
+        let stream = self.context.get_stream_no_info(self.stream(space)).await.map_err(|e| e.to_string())?;
+        let config = push::Config {
+            deliver_subject: self.client.new_inbox(),
+            filter_subject: format!("{}>", self.around(space)),
+            deliver_policy: DeliverPolicy::LastPerSubject,
+            ack_policy: AckPolicy::None,
+            idle_heartbeat: HEARTBEAT,
+            memory_storage: true,
+            num_replicas: 1,
+            ..push::Config::default()
+        };
+        let consumer = stream.create_consumer(config).await.map_err(|error| error.to_string())?;
+        consumer.messages().await.map_err(|error| error.to_string())
     }
 
     async fn consume(
@@ -309,11 +335,19 @@ impl Store for Nats {
     fn watch(&self, space: Space) -> BoxFuture<'static, Result<mpsc::Receiver<Change>, String>> {
         let this = self.clone();
         Box::pin(async move {
-            let (mut messages, _) = this.consume(space, "").await?;
+            let begun = timeout(WATCHES, this.follow(space)).await;
+            let mut messages = begun.map_err(|_| "the server does not answer".to_owned())??;
             let around = this.around(space).len();
             let (changes, watched) = mpsc::channel(CHANGES);
             tokio::spawn(async move {
+                let mut last = 0;
                 while let Some(Ok(message)) = messages.next().await {
+                    let sequence = message.info().map_or(0, |info| info.consumer_sequence);
+                    if sequence != last + 1 {
+                        tracing::debug!(%space, "changes were missed; it is watched anew");
+                        return;
+                    }
+                    last = sequence;
                     let Some((change, _)) = change(&message, around) else { continue };
                     if changes.send(change).await.is_err() {
                         return;

@@ -139,7 +139,6 @@ impl Shared {
                         held.renewed(sent);
                         self.lease.send_replace(held.until());
                         on_lease(held.until());
-                        self.look_at_store().await;
                         break;
                     }
                     Ok(Err(why @ (NotKept::Refused(_) | NotKept::Full(_)))) => {
@@ -164,23 +163,27 @@ impl Shared {
         }
     }
 
-    /// Looks whether the store is behind what this host has seen of it, and notes how far it has come.
-    async fn look_at_store(&self) {
+    /// Looks as often as the lease is renewed whether the store is behind what this host has seen of it, and notes how far it
+    /// has come.
+    pub(super) async fn look_at_store(self: Arc<Self>) {
         let marks = &self.keeper.marks;
-        match timeout(self.terms.every(), marks.look(&*self.store)).await {
-            // What is lost ends the lease.
-            Ok(Ok(()) | Err(Unsound::Lost(_))) => {}
-            Ok(Err(Unsound::Silent(why))) => {
-                tracing::debug!("how far the store has come is not known: {why}")
+        loop {
+            sleep(self.terms.every()).await;
+            match marks.look(&*self.store).await {
+                Ok(()) => {}
+                // The lease ends.
+                Err(Unsound::Lost(_)) => continue,
+                Err(Unsound::Silent(why)) => {
+                    tracing::debug!("how far the store has come is not known: {why}")
+                }
             }
-            Err(_) => tracing::debug!("how far the store has come is not known"),
-        }
-        let saved = {
-            let marks = marks.clone();
-            blocking(move || marks.save()).await
-        };
-        if let Err(why) = saved {
-            tracing::warn!("how far the cluster's store has come was not written: {why}");
+            let saved = {
+                let marks = marks.clone();
+                blocking(move || marks.save()).await
+            };
+            if let Err(why) = saved {
+                tracing::warn!("how far the cluster's store has come was not written: {why}");
+            }
         }
     }
 

@@ -25,7 +25,7 @@ pub const AT_ONCE: usize = 8;
 /// How long after a look for the sessions of a host that is gone the next one is; it doubles each time.
 pub const AGAIN: Duration = Duration::from_secs(1);
 /// See [`AGAIN`].
-pub const AGAIN_MOST: Duration = Duration::from_secs(16);
+pub const AGAIN_MOST: Duration = Duration::from_secs(4);
 
 /// How often it is tried, where somebody else writes at the same time.
 const TRIES: usize = 5;
