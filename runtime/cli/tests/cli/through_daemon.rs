@@ -95,6 +95,10 @@ fn the_same_command_shows_the_same_with_a_daemon_and_without() {
             let line = line.as_object_mut().unwrap();
             line.remove("took_ms");
             line.remove("file_path");
+            if line.get("exit").is_some_and(Value::is_object) {
+                // Whether a process that ends at once got its input is up to chance.
+                line.remove("delivered");
+            }
         }
         lines
     };
