@@ -162,8 +162,9 @@ class Trial:
         else:
             said = f"{name}, bytes are {'held' if how == 'hold' else 'dropped'}"
             await self.cluster[name].cut(kind, how)
-        # Who is cut off may have renewed, and not heard of it.
-        await asyncio.sleep(ttl - 0.5)
+        # Its lease ends by its last renewal, which may be long past; who is cut off may have renewed and not heard of it.
+        while (left := self.rows.ended(name, incarnation, ttl) - time.time_ns()) > 0.5e9:
+            await asyncio.sleep(min(left / 1e9 - 0.5, 0.2))
         took = await self.answered(mine, others, self.rows.ended(name, incarnation, ttl))
         await asyncio.sleep(self.random.uniform(0, 2))
         if kind == "kill":

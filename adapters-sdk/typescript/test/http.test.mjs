@@ -127,6 +127,7 @@ test("an answer that came too late is no entry, and is not said again", async ()
       return [409, { detail: "another was first" }];
     }
     if (what.endsWith("/inputs")) return [422, { detail: "not this one", category: "oversize" }];
+    if (!what.endsWith("/events")) return [202, {}];
     answer.write(entry(1, "permission.request", { request_id: "r", tool: "T" }));
   });
   const client = await Client.connect(overHttp(url, "t"), { onPermission: () => ({ approved: true, option_id: "o" }) });
