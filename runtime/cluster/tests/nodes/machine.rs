@@ -30,7 +30,7 @@ use trunkline_sessions::{Heard, Listener, Sessions};
 /// How long a lease holds here.
 pub(crate) const TTL: Duration = Duration::from_secs(1);
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 /// Waits until something holds, which it does before long.
 pub(crate) async fn until(mut holds: impl FnMut() -> bool) {
