@@ -10,7 +10,7 @@ use trunkline_protocol::SessionId;
 use super::{Node, Shared, letters::Answer, take::NotTaken};
 use crate::{
     ownership::Kept,
-    placement::{Needs, candidates, fits, heir, survivor},
+    placement::{Needs, candidates, heir},
     row::{HostRow, SessionRow, State},
 };
 
@@ -52,11 +52,10 @@ impl Shared {
     async fn bring(&self, id: &SessionId, row: &SessionRow) -> Place {
         let unavailable = |why: String| Place::Unavailable { host: row.host.clone(), why };
         let alive = self.alive();
-        let fit = alive.iter().filter(|host| fits(host, row)).map(|host| &*host.host);
         // One that is back has it first: its files are there. One that drains has just let it go.
         let back = alive.iter().find(|host| host.host == row.host);
         let first = back.filter(|host| !host.is_draining || row.state != State::Free);
-        let Some(to) = first.map(|host| &*host.host).or_else(|| survivor(&row.id, fit)) else {
+        let Some(to) = first.map(|host| &*host.host).or_else(|| heir(row, &alive)) else {
             let storage = row.storage.as_deref().map(|storage| format!(" with the storage {storage}"));
             let anew = match heir_without_files(row, &alive) {
                 Some(_) => {
