@@ -211,7 +211,7 @@ class Pipe(Hearer):
 
     def take(self, pipe, message, waiting):
         kind, session = message["type"], message["session_id"]
-        if kind == "session.refused" and message["reason"] == "read_only":
+        if kind == "session.refused" and message["reason"] == "unavailable":
             waiting.create_task(self.attach(pipe, session, random.uniform(0.2, 0.5)))
         elif kind == "session.refused":
             self.wrong(f"{session}: it is refused: {message}")

@@ -237,7 +237,7 @@ def test_a_pipe_that_does_not_serve_a_session_now_is_asked_again(tmp_path, monke
             said.append(message["type"])
             own = {"session_id": message["session_id"]}
             if message["type"] == "session.attach" and said.count("session.attach") < 8:
-                told = [{"type": "session.refused", "reason": "read_only", "message": "its host is gone", **own}]
+                told = [{"type": "session.refused", "reason": "unavailable", "message": "its host is gone", **own}]
             elif message["type"] == "session.attach":
                 told = [{**ATTACHED, "type": "session.attached", **own}]
             else:

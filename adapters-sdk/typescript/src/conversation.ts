@@ -337,7 +337,7 @@ export class Conversation {
     if (reason === "exists" && !this.#attach) {
       this.#attach = { after: 0, role: "control" }; // the relay has stored the start before the pipe was lost
       this.begin();
-    } else if (reason === "read_only") void this.#comeAgain(`${reason}: ${message ?? ""}`);
+    } else if (reason === "read_only" || reason === "unavailable") void this.#comeAgain(`${reason}: ${message ?? ""}`);
     else this.lost(`${reason}: ${message ?? ""}`);
   }
 }

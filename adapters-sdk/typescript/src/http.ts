@@ -169,7 +169,7 @@ function refusal({ type, mode, ...message }: Message, { status, detail, category
   const error = { category, message: detail };
   if ("request_id" in message && message["session_id"] === "") return { request_id: message["request_id"], error: detail };
   // It is not served for the moment: what was said is said again.
-  if (status >= 500 || (type === "session.attach" && !isFinal)) return { type: "session.refused", reason: "read_only", message: detail };
+  if (status >= 500 || (type === "session.attach" && !isFinal)) return { type: "session.refused", reason: "unavailable", message: detail };
   switch (type) {
     case "session.attach":
       return { type: "session.refused", reason: { 404: "unknown", 409: "ahead" }[status] ?? "forbidden", message: detail };

@@ -1111,7 +1111,7 @@ export interface AgentEntry {
 export type AgentState = "idle" | "running" | "failed";
 
 /** Why a session was not attached or not opened. */
-export type AttachRefusal = "unknown" | "gone" | "forbidden" | "ahead" | "forked" | "exists" | "read_only";
+export type AttachRefusal = "unknown" | "gone" | "forbidden" | "ahead" | "forked" | "exists" | "read_only" | "unavailable";
 
 /** The capabilities of an adapter. */
 export interface Capabilities {

@@ -7,7 +7,7 @@ import { Daemon, skip } from "./daemon.mjs";
 
 const own = (session_id, message) => ({ ...message, session_id });
 const attached = (last_seq = 0, requests = []) => ({ type: "session.attached", state: "idle", first_seq: 1, last_seq, epoch: 1, requests });
-const refused = { type: "session.refused", reason: "read_only", message: "its host is gone" };
+const refused = { type: "session.refused", reason: "unavailable", message: "its host is gone" };
 
 // A connection to a host that answers each message as `answer` says: by messages, by null to end the pipe.
 function played(answer, others = false) {

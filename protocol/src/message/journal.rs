@@ -269,6 +269,8 @@ names! {
         Exists = "exists",
         /// The journal cannot be written.
         ReadOnly = "read_only",
+        /// No host serves it now, or another one does: attach again in a while.
+        Unavailable = "unavailable",
     }
 
     /// What happened to a session.

@@ -186,13 +186,20 @@ impl Core {
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let untils = self.sessions.values().filter_map(|session| match session.phase {
             Phase::Starting { until, .. } => until,
-            _ => None,
+            Phase::Joining(_) | Phase::Open => session.unserved.and_then(|(_, again)| again),
         });
         untils.min()
     }
 
-    /// Opens the sessions whose agents have been silent for long enough.
+    /// Opens the sessions whose agents have been silent for long enough, and attaches again to those that have moved.
     pub(crate) fn tick(&mut self, now: Instant) {
+        let moved = self.sessions.iter_mut().filter_map(|(id, session)| {
+            let (_, again) = session.unserved.as_mut()?;
+            again.take_if(|again| *again <= now).map(|_| id.clone())
+        });
+        for id in moved.collect::<Vec<_>>() {
+            self.attach_again(&id);
+        }
         let due = |session: &Session| matches!(session.phase, Phase::Starting { until: Some(until), .. } if until <= now);
         let ids: Vec<_> =
             self.sessions.iter().filter(|(_, session)| due(session)).map(|(id, _)| id.clone()).collect();
@@ -215,19 +222,24 @@ impl Core {
                 self.answer(&asked, Err(lost()));
                 continue;
             }
-            let attach = SessionAttach {
-                after: session.seq,
-                epoch: session.epoch,
-                mcp_servers: session.mcp_servers.clone(),
-                ..attach()
-            };
-            let changes = self.sessions.get_mut(&id).map(|session| std::mem::take(&mut session.changes));
-            for change in changes.into_iter().flatten() {
-                self.answer(&change.id, Err(lost()));
-            }
-            self.say_hub(&id, attach);
-            self.say_again(&id);
+            self.attach_again(&id);
         }
+    }
+
+    /// Attaches again behind the last entry that was heard, and says again what has no answer.
+    fn attach_again(&mut self, id: &SessionId) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        let attach = SessionAttach {
+            after: session.seq,
+            epoch: session.epoch,
+            mcp_servers: session.mcp_servers.clone(),
+            ..attach()
+        };
+        for change in std::mem::take(&mut session.changes) {
+            self.answer(&change.id, Err(lost()));
+        }
+        self.say_hub(id, attach);
+        self.say_again(id);
     }
 
     /// Denies what the client was asked and has not answered, for it has gone.

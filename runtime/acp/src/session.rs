@@ -21,6 +21,8 @@ pub(crate) struct Session {
     /// The last entry that was heard, and in which epoch.
     pub(crate) seq: u64,
     pub(crate) epoch: Option<u64>,
+    /// Since when no host serves it, and when it is attached again, unless that is on its way.
+    pub(crate) unserved: Option<(Instant, Option<Instant>)>,
     /// What an agent is to have again when another host serves the session.
     pub(crate) mcp_servers: Option<Json>,
     pub(crate) facts: Facts,
@@ -92,6 +94,7 @@ impl Session {
             phase,
             seq: 0,
             epoch: None,
+            unserved: None,
             mcp_servers,
             facts: Facts::default(),
             shows_modes: false,
@@ -108,6 +111,15 @@ impl Session {
         match &self.phase {
             Phase::Starting { .. } => false,
             Phase::Joining(joining) => joining.replays,
+            Phase::Open => true,
+        }
+    }
+
+    /// Whether it was attached, or opened.
+    pub(crate) fn was_there(&self) -> bool {
+        match &self.phase {
+            Phase::Starting { .. } => false,
+            Phase::Joining(joining) => joining.last.is_some(),
             Phase::Open => true,
         }
     }

@@ -119,6 +119,8 @@ struct Shared {
     door: OnceLock<Door>,
     /// Sessions that are being taken.
     taking: Mutex<HashSet<SessionId>>,
+    /// Sessions that this host is handing over.
+    leaving: watch::Sender<HashSet<SessionId>>,
     is_draining: watch::Sender<bool>,
     tasks: Mutex<JoinSet<()>>,
 }
@@ -197,6 +199,7 @@ impl Node {
             sessions: OnceLock::new(),
             door: OnceLock::new(),
             taking: Mutex::default(),
+            leaving: watch::Sender::default(),
             is_draining: watch::Sender::default(),
             tasks: Mutex::default(),
             options,

@@ -187,7 +187,7 @@ async fn a_host_that_drains_hands_its_sessions_over_and_one_with_files_stays() {
     assert_eq!(b.node.locate(&moves).await, Place::There("c".to_owned()));
     // Who was on the way to it there comes again, and does not think that it was lost.
     let refused = b.sessions.attach(&moves, &SessionAttach::default()).await.err().unwrap();
-    assert_eq!(refused.reason, Some(AttachRefusal::ReadOnly), "{refused:?}");
+    assert_eq!(refused.reason, Some(AttachRefusal::Unavailable), "{refused:?}");
     let never = b.sessions.attach(&id("never"), &SessionAttach::default()).await.err().unwrap();
     assert_eq!(never.reason, Some(AttachRefusal::Unknown), "{never:?}");
 }

@@ -86,6 +86,9 @@ impl One {
             match self.listener.next(&mut self.lines).await {
                 Ok(Heard::Lines | Heard::Answer) => {}
                 Ok(Heard::Over) => return Err(Problem::unavailable("the host ends")),
+                Ok(Heard::Moved) => {
+                    return Err(Problem::unavailable("the session has just moved; try again"));
+                }
                 Ok(Heard::LetGo) => return Err(Problem::unavailable("too many answers wait; try again")),
                 Err(error) => return Err(Problem::failed(error.to_string())),
             }

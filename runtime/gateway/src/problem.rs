@@ -119,7 +119,7 @@ impl From<SessionRefused> for Problem {
             Some(AttachRefusal::Ahead | AttachRefusal::Forked | AttachRefusal::Exists) => {
                 Self::conflict(detail)
             }
-            Some(AttachRefusal::ReadOnly) => Self::unavailable(detail),
+            Some(AttachRefusal::ReadOnly | AttachRefusal::Unavailable) => Self::unavailable(detail),
         }
     }
 }

@@ -322,6 +322,10 @@ async fn listen(
                 Ok(Heard::Lines) => outlet.put(std::mem::take(&mut lines), Class::Event),
                 Ok(Heard::Answer) => reply(outlet, std::mem::take(&mut lines)),
                 Ok(Heard::Over) => return,
+                Ok(Heard::Moved) => {
+                    let id = listener.session().clone();
+                    return reply(outlet, RelayMessage::new(id, ends::moved()).to_line());
+                }
                 Ok(Heard::LetGo) => {
                     let error = ErrorEvent {
                         category: Some(Category::Busy),

@@ -69,6 +69,11 @@ pub fn exists() -> SessionRefused {
     refused(AttachRefusal::Exists, "the journal knows this id; attach to it, or choose another id")
 }
 
+/// What a hub hears of a session of which this machine has a copy: it may have been this host's a moment ago ([journal.5]).
+pub fn moved() -> SessionRefused {
+    refused(AttachRefusal::Unavailable, "another host has the session; attach to it again")
+}
+
 /// Why the host did not open a session, in the protocol's words.
 pub fn refusal(error: &OpenError) -> SessionClosed {
     let (reason, category) = match error {

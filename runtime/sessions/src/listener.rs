@@ -24,6 +24,8 @@ pub enum Heard {
     Answer,
     /// Nothing more will come on this listener.
     Over,
+    /// The same, though the session goes on: another host has it, or will.
+    Moved,
     /// The same, though the session goes on: too many answers waited. What it says is not taken any more.
     LetGo,
 }
@@ -140,6 +142,7 @@ impl Listener {
                     return Ok(Heard::Lines);
                 }
                 Taken::Over => return Ok(Heard::Over),
+                Taken::Moved => return Ok(Heard::Moved),
                 Taken::Nothing => {}
             }
             tokio::select! {

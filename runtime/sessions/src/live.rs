@@ -353,6 +353,7 @@ impl Live {
                 Step::Command(Some(Command::HandOver(done))) => {
                     if self.may_leave() {
                         inbox.close();
+                        self.tail.moves();
                         self.finish(&mut inbox).await?;
                         let _ = done.send(self.recorder.is_idle());
                         return Ok(());

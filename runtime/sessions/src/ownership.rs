@@ -144,7 +144,7 @@ impl Shared {
             None => Err(None),
             Some(own) if own.is_shut => {
                 let why = "the session is about to move; attach to it again";
-                Err(Some(ends::refused(AttachRefusal::ReadOnly, why)))
+                Err(Some(ends::refused(AttachRefusal::Unavailable, why)))
             }
             Some(own) => Ok(own.epoch),
         }
@@ -295,6 +295,7 @@ impl Sessions {
         let mut registry = self.shared().registry();
         registry.ownership.owned.remove(id);
         if let Some(handle) = registry.live.remove(id) {
+            handle.tail.moves();
             handle.abort();
             // Its listeners end when its task has.
             registry.ownership.leaving.insert(id.clone(), handle.tail);
@@ -409,7 +410,7 @@ impl<'a> NewId<'a> {
     pub(crate) fn take(shared: &'a Shared, id: &'a SessionId) -> Result<Self, SessionRefused> {
         let mut registry = shared.registry();
         let Some(own) = registry.ownership.owned.get_mut(id) else {
-            return Err(ends::refused(AttachRefusal::ReadOnly, "this host does not own the session"));
+            return Err(ends::refused(AttachRefusal::Unavailable, "this host does not own the session"));
         };
         if !std::mem::replace(&mut own.is_new, false) {
             return Err(ends::exists());

@@ -457,14 +457,11 @@ impl Sessions {
     /// The session in memory, loaded where it is not.
     async fn handle(&self, id: &SessionId) -> Result<Handle, SessionRefused> {
         let unknown = || ends::refused(AttachRefusal::Unknown, "the journal has no session of this id");
-        // What this machine has a copy of is another host's, and may have been this one's a moment ago.
-        let moved =
-            || ends::refused(AttachRefusal::ReadOnly, "another host has the session; attach to it again");
         if let Some(handle) = self.in_memory(id) {
             if !self.sees(&handle.origin) {
                 return Err(unknown());
             }
-            return self.shared.serves(id).map(|_| handle).map_err(|why| why.unwrap_or_else(moved));
+            return self.shared.serves(id).map(|_| handle).map_err(|why| why.unwrap_or_else(ends::moved));
         }
         let journal = self.shared.journal.clone();
         let key = journal.find(id.as_str()).ok_or_else(unknown)?;
@@ -485,7 +482,7 @@ impl Sessions {
         if facts.id != id.as_str() || !is_seen(self.visitor(), facts.owner.as_deref(), &facts.agent) {
             return Err(unknown());
         }
-        let epoch = self.shared.serves(id).map_err(|why| why.unwrap_or_else(moved))?;
+        let epoch = self.shared.serves(id).map_err(|why| why.unwrap_or_else(ends::moved))?;
         if let Some(handle) = self.in_memory(id) {
             return Ok(handle);
         }
@@ -502,7 +499,7 @@ impl Sessions {
             epoch,
             recording: self.shared.recording.clone(),
         };
-        self.load(new).ok_or_else(|| ends::refused(AttachRefusal::ReadOnly, ENDS))
+        self.load(new).ok_or_else(|| ends::refused(AttachRefusal::Unavailable, ENDS))
     }
 
     /// The agent of a session, which is loaded where it is not in memory. `None` where there is none for who asks.

@@ -35,6 +35,8 @@ struct State {
     /// How many of them lack something of the first chunk: where there are many, none looks at all others.
     lacking: usize,
     is_over: bool,
+    /// Whether that is because another host is to have the session.
+    moves: bool,
 }
 
 /// Entries that were stored together.
@@ -56,6 +58,8 @@ pub(crate) enum Taken {
     Nothing,
     /// Nothing, and nothing will come.
     Over,
+    /// The same: another host is to have the session.
+    Moved,
 }
 
 impl Tail {
@@ -67,6 +71,7 @@ impl Tail {
             listeners: HashMap::new(),
             lacking: 0,
             is_over: false,
+            moves: false,
         };
         Self { state: Mutex::new(state), changed: Notify::new() }
     }
@@ -92,6 +97,11 @@ impl Tail {
         }
         drop(state);
         self.changed.notify_waiters();
+    }
+
+    /// Says that what comes next comes from another host, once this one has said that nothing more will come.
+    pub(crate) fn moves(&self) {
+        self.lock().moves = true;
     }
 
     /// Says that nothing more will come.
@@ -143,7 +153,11 @@ impl Tail {
     pub(crate) fn take(&self, listener: ListenerNo, after: u64, lines: &mut Vec<u8>) -> Taken {
         let mut state = self.lock();
         if state.stored <= after {
-            return if state.is_over { Taken::Over } else { Taken::Nothing };
+            return match (state.is_over, state.moves) {
+                (false, _) => Taken::Nothing,
+                (true, false) => Taken::Over,
+                (true, true) => Taken::Moved,
+            };
         }
         let first = state.chunks.front().map_or(u64::MAX, |chunk| chunk.first);
         if first > after + 1 {

@@ -313,7 +313,7 @@ class ClientSession:
             if message.get("reason") == "exists" and not self._attaches:
                 self._attaches = True  # its start was stored, and the answer was lost
                 return self._client._spawn(self._enter())
-            if message.get("reason") == "read_only":
+            if message.get("reason") in ("read_only", "unavailable"):
                 return self._unserved(message.get("message") or "it is not served now")
             self._end(SessionEnded(message.get("message") or message.get("reason") or "refused"))
         elif kind == "lag":  # entries that the journal has lost

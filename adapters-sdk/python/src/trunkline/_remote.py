@@ -259,7 +259,7 @@ def _refusal(message: Message, refused: Refused) -> Message:
     kind, said = message["type"], {"session_id": message["session_id"]}
     error = {"category": refused.category or "other", "message": refused.detail}
     if refused.status >= 500:  # the session is not served now: what was said is said again
-        return {**said, "type": "session.refused", "reason": "read_only", "message": refused.detail}
+        return {**said, "type": "session.refused", "reason": "unavailable", "message": refused.detail}
     if kind == "session.attach":
         reason = {404: "unknown", 409: "ahead"}.get(refused.status, "forbidden")
         return {**said, "type": "session.refused", "reason": reason, "message": refused.detail}

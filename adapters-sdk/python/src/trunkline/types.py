@@ -12,7 +12,7 @@ from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 
 AgentState: TypeAlias = 'Literal["idle", "running", "failed"]'
-AttachRefusal: TypeAlias = 'Literal["unknown", "gone", "forbidden", "ahead", "forked", "exists", "read_only"]'
+AttachRefusal: TypeAlias = 'Literal["unknown", "gone", "forbidden", "ahead", "forked", "exists", "read_only", "unavailable"]'
 Category: TypeAlias = 'Literal["timeout", "cancelled", "context_exhausted", "max_turns", "rate_limit", "usage_limit", "auth", "billing", "overloaded", "model_not_found", "session_not_found", "permission_denied", "tool_loop", "not_installed", "protocol", "process_exit", "host_restart", "file_refused", "oversize", "busy", "stop_unanswered", "other"]'
 Channel: TypeAlias = 'str'
 ClosedReason: TypeAlias = 'Literal["finished", "failed", "refused", "unknown_agent", "limit", "protocol", "shutdown"]'

@@ -51,7 +51,7 @@ impl Core {
         }
         match body {
             RelayBody::SessionAttached(attached) => self.attached(&id, &attached),
-            RelayBody::SessionRefused(refused) => self.refused(&id, &refused),
+            RelayBody::SessionRefused(refused) => self.refused(&id, &refused, now),
             RelayBody::HostFact(fact) => self.fact(&id, &fact, now),
             RelayBody::TurnBegin(begin) => {
                 let shown =

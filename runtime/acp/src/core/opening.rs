@@ -1,6 +1,6 @@
 //! How sessions open and end, and what their agents declare of themselves.
 
-use std::mem;
+use std::{mem, time::Duration};
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -13,6 +13,12 @@ use crate::{
     rpc::{Code, Refusal},
     session::{Change, Phase},
 };
+
+/// How long after a refusal a session is attached again, which moves to another host.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// For how long, where no host serves it: the lease of a host that is gone has ended then.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Core {
     /// What the agent declares of itself.
@@ -87,6 +93,7 @@ impl Core {
     pub(super) fn attached(&mut self, id: &SessionId, attached: &SessionAttached) {
         let Some(known) = self.sessions.get_mut(id) else { return };
         known.epoch = known.epoch.or(Some(attached.epoch));
+        known.unserved = None;
         let Phase::Joining(joining) = &mut known.phase else { return };
         joining.last = Some(attached.last_seq);
         joining.open.extend(attached.requests.iter().flatten().cloned());
@@ -141,7 +148,17 @@ impl Core {
         self.forget(id, &why);
     }
 
-    pub(super) fn refused(&mut self, id: &SessionId, refused: &SessionRefused) {
+    pub(super) fn refused(&mut self, id: &SessionId, refused: &SessionRefused, now: Instant) {
+        if refused.reason == Some(AttachRefusal::Unavailable)
+            && let Some(known) = self.sessions.get_mut(id).filter(|known| known.was_there())
+        {
+            // It moves to another host.
+            let since = known.unserved.map_or(now, |(since, _)| since);
+            if now - since < PATIENCE {
+                known.unserved = Some((since, Some(now + AGAIN)));
+                return;
+            }
+        }
         let code = match refused.reason {
             Some(AttachRefusal::Unknown | AttachRefusal::Gone | AttachRefusal::Forbidden) => Code::NotFound,
             _ => Code::Internal,

@@ -18,12 +18,14 @@ use trunkline_host::{
 };
 use uuid::Uuid;
 
+use self::again::Again;
 use super::Heard;
 use crate::{
     fault::Fault,
     hub::{Hub, Message, Told},
 };
 
+mod again;
 mod join;
 mod take;
 
@@ -61,6 +63,11 @@ pub(crate) struct Journaled {
     held: VecDeque<Heard>,
     /// Answers to requests, on their way to the hub.
     answers: (mpsc::Sender<HostBody>, mpsc::Receiver<HostBody>),
+    /// What was said and has no answer yet: said again at the next host, where the session moves.
+    unanswered: Vec<HostMessage>,
+    /// Whether it was attached, and when it is attached again where no host serves it.
+    is_joined: bool,
+    again: Again,
     /// Whether its agent has said anything.
     is_heard: bool,
     is_closed: bool,
@@ -98,6 +105,9 @@ impl Journaled {
             answered: HashSet::new(),
             held: VecDeque::new(),
             answers: mpsc::channel(ANSWERS),
+            unanswered: Vec::new(),
+            is_joined: false,
+            again: Again::default(),
             is_heard: false,
             is_closed: false,
             is_lost: false,
@@ -182,7 +192,7 @@ impl Journaled {
             message_id: Some(MessageId::new(Uuid::new_v4().simple().to_string())?),
             mode: None,
         };
-        self.say(Some(turn.clone()), input);
+        self.ask(Some(turn.clone()), input);
         Ok(self.begin(turn, true))
     }
 
@@ -206,7 +216,7 @@ impl Journaled {
     }
 
     pub(super) async fn update(&mut self, update: SessionUpdate) -> anyhow::Result<SessionInfo> {
-        self.say(None, HostBody::SessionUpdate(Box::new(update)));
+        self.ask(None, HostBody::SessionUpdate(Box::new(update)));
         match self.answer(|heard| matches!(heard, Answered::Info(_) | Answered::Refused(_))).await {
             Some(Answered::Info(info)) => Ok(*info),
             Some(Answered::Refused(why)) => Err(anyhow!(why)),
@@ -219,7 +229,7 @@ impl Journaled {
         let Some(file_path) = file_path.to_str().map(str::to_owned) else {
             return Err(anyhow!("its path is not UTF-8; name it otherwise"));
         };
-        self.say(None, FileInput { file_path, ..FileInput::default() });
+        self.ask(None, FileInput { file_path, ..FileInput::default() });
         match self.answer(|heard| matches!(heard, Answered::File | Answered::Refused(_))).await {
             Some(Answered::File) => Ok(()),
             Some(Answered::Refused(why)) => Err(anyhow!(why)),
@@ -254,9 +264,18 @@ impl Journaled {
                     continue;
                 }
                 told = self.hub.hear() => told,
+                () = self.again.is_due() => {
+                    self.attach_again();
+                    continue;
+                }
             };
             match told {
-                Ok(Some(told)) if *told.session() == self.id => return Some(told),
+                Ok(Some(told)) if *told.session() == self.id => {
+                    if self.moves(&told) {
+                        continue;
+                    }
+                    return (!self.is_lost).then_some(told);
+                }
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => {
                     self.is_lost = true;
@@ -279,6 +298,13 @@ impl Journaled {
                 return meant;
             }
         }
+    }
+
+    /// Says what has an answer.
+    fn ask(&mut self, turn: Option<TurnId>, body: impl Into<HostBody>) {
+        let message = HostMessage::new(self.id.clone(), body.into()).of_turn(turn);
+        self.hub.say(&message);
+        self.unanswered.push(message);
     }
 
     fn say(&mut self, turn: Option<TurnId>, body: impl Into<HostBody>) {

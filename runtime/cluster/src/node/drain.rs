@@ -1,8 +1,16 @@
 //! A host that is to be empty: its sessions move to others, in order.
 
-use std::{collections::BTreeSet, io, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashSet},
+    io,
+    sync::Arc,
+    time::Duration,
+};
 
-use tokio::time::{Instant, sleep};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
 use trunkline_protocol::{Envelope, HostBody, HostMessage, SessionAttach, SessionId, Stop, StopReason};
 use trunkline_sessions::Sessions;
 
@@ -89,6 +97,7 @@ impl Shared {
 
     /// Moves one session to another host. `false` where no other may have it.
     async fn hand_over(&self, id: &SessionId) -> Result<bool, String> {
+        let _leaving = Leaving::new(&self.leaving, id).ok_or("it is being handed over already")?;
         let Some(read) = self.read(id).await? else { return Ok(false) };
         let alive = self.alive();
         let others = alive.iter().filter(|host| host.host != self.at.host);
@@ -111,6 +120,26 @@ impl Shared {
             }
         }
         Ok(true)
+    }
+}
+
+/// A session that is being handed over: who looks for it waits until that is dropped.
+struct Leaving<'a> {
+    all: &'a watch::Sender<HashSet<SessionId>>,
+    id: &'a SessionId,
+}
+
+impl<'a> Leaving<'a> {
+    fn new(all: &'a watch::Sender<HashSet<SessionId>>, id: &'a SessionId) -> Option<Self> {
+        all.send_if_modified(|all| all.insert(id.clone())).then_some(Self { all, id })
+    }
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.all.send_modify(|all| {
+            all.remove(self.id);
+        });
     }
 }
 

@@ -15,8 +15,10 @@ use crate::{
 };
 
 impl Shared {
-    /// Where a session is.
+    /// Where a session is. One that this host hands over just now is somewhere when that is done.
     async fn locate(&self, id: &SessionId) -> Place {
+        // Their sender is this one's.
+        let _ = self.leaving.subscribe().wait_for(|leaving| !leaving.contains(id)).await;
         if self.serves(id) {
             return Place::Here;
         }
@@ -230,7 +232,7 @@ impl Elsewhere for Node {
                 |shared: &Shared| shared.view().hosts.get(&host).map(|seen| seen.row.incarnation.clone());
             let before = run(&shared);
             let mut changed = shared.changed.subscribe();
-            // Where it moves in order, its host ends the connection.
+            // Of one that moves in order its host tells who listens.
             while run(&shared) == before && !shared.is_silent(&host) {
                 Shared::change(&mut changed).await;
             }

@@ -1,8 +1,9 @@
 //! A hub on one pipe, with sessions of several hosts: each line goes where its session is, and lines come back whole.
 //!
-//! What names no session of another host goes to this host's relay, which knows nothing of the switch. When one of the
-//! others goes, or has a session of the hub no more, the hub's pipe ends: it attaches to its sessions again, at wherever
-//! they are then, behind the last entry that it has. So it gets no entry twice, and misses none.
+//! What names no session of another host goes to this host's relay, which knows nothing of the switch. When a session
+//! moves in order, the host that had it says so to the hub (`session.refused`), which attaches to it again. When a host
+//! goes, so does the hub's pipe: it attaches to all of its sessions again. Either way it does so at wherever they are then,
+//! behind the last entry that it has, and gets no entry twice, and misses none.
 
 mod lines;
 
@@ -24,7 +25,7 @@ use trunkline_protocol::{
 };
 use trunkline_relay::{RelayOptions, serve_hub};
 
-use self::lines::{carry, error, refused, write};
+use self::lines::{Of, Refused, carry, error, refused, write};
 use super::{
     Elsewhere, Place, Stream, Who,
     carry::{REACHED, unserved},
@@ -74,7 +75,7 @@ enum Ended {
     Hub,
     /// It was asked to.
     Stopped,
-    /// A host has gone, or has a session of the hub no more.
+    /// A host has gone.
     Host,
 }
 
@@ -101,6 +102,8 @@ struct Switch {
     /// The sessions of other hosts that the hub has, and what watches that they stay there.
     there: HashMap<SessionId, (String, AbortHandle)>,
     watched: Watched,
+    /// Those of them that the hub knows to be there no more.
+    refused: Refused,
 }
 
 /// Where a line goes.
@@ -135,7 +138,7 @@ impl Switch {
                 }
             };
             let relay = serve_hub(host, options, read, written, stopped);
-            tokio::join!(relay, carry(of_own, out, false, never.subscribe()));
+            tokio::join!(relay, carry(of_own, out, Of::Own, never.subscribe()));
         });
         Self {
             shared: shared.clone(),
@@ -151,6 +154,7 @@ impl Switch {
             lists: JoinSet::new(),
             there: HashMap::new(),
             watched: FuturesUnordered::new(),
+            refused: Refused::default(),
         }
     }
 
@@ -236,7 +240,7 @@ impl Switch {
             return Ok(self.way_of_pipe(&head.kind, line).await);
         }
         let Ok(id) = SessionId::new(&*head.session_id) else { return Ok(To::Own) };
-        let known = self.there.get(&id).map(|(host, _)| host.clone());
+        let mut known = self.there.get(&id).map(|(host, _)| host.clone());
         let is_history = &*head.kind == "session.history";
         let place = match &*head.kind {
             "session.attach" => self.locate(&id).await,
@@ -256,6 +260,13 @@ impl Switch {
             }
             _ => return Ok(known.map_or(To::Own, To::Host)),
         };
+        if let Some(host) = &known
+            && self.refused.take(&id)
+            && !place.as_ref().is_ok_and(|place| matches!(place, Place::There(to) if to == host))
+        {
+            self.forget(&id);
+            known = None;
+        }
         match (place, known) {
             // What this host does not know either, it says.
             (Ok(Place::Here | Place::Unknown), None) => Ok(To::Own),
@@ -268,7 +279,7 @@ impl Switch {
             (Ok(Place::There(host)), Some(known)) if host == known => Ok(To::Host(host)),
             (Ok(Place::Unavailable { host, why }), _) => Ok(To::Hub(refused(&id, unserved(&host, &why)))),
             (Err(why), _) => Ok(To::Hub(refused(&id, why))),
-            // It has moved: the hub comes again.
+            // It has moved, and the hub was not told yet: its pipe ends, so that nothing comes behind what is new.
             (Ok(Place::Here | Place::Unknown | Place::There(_)), Some(_)) => {
                 Err(io::ErrorKind::NotConnected.into())
             }
@@ -343,7 +354,7 @@ impl Switch {
             let connected = timeout(REACHED, self.elsewhere.connect(host, Who::of(&self.pass))).await;
             let (read, written) = tokio::io::split(connected.map_err(io::Error::from)??);
             let over = self.is_over.subscribe();
-            self.carrying.spawn(carry(read, self.output.clone(), true, over));
+            self.carrying.spawn(carry(read, self.output.clone(), Of::Other(self.refused.clone()), over));
             self.links.insert(host.to_owned(), written);
         }
         Ok(())
@@ -388,7 +399,7 @@ impl Switch {
 
 type Watched = FuturesUnordered<Abortable<BoxFuture<'static, ()>>>;
 
-/// Resolves when a host has gone, or has a session that is watched no more.
+/// Resolves when a host has gone.
 async fn gone(relay: &mut JoinSet<()>, carrying: &mut JoinSet<()>, watched: &mut Watched) {
     let moved = async {
         loop {

@@ -161,7 +161,7 @@ impl Telling {
         tokio::select! {
             heard = self.listener.next(&mut lines) => match heard {
                 Ok(Heard::Lines | Heard::Answer) => {}
-                Ok(Heard::Over | Heard::LetGo) => return None,
+                Ok(Heard::Over | Heard::Moved | Heard::LetGo) => return None,
                 Err(error) => {
                     tracing::warn!(session = %self.listener.session(), "{error}");
                     return None;

@@ -271,7 +271,7 @@ async fn a_hub_comes_again_when_a_host_has_gone_and_misses_nothing() {
     hub.attach("s", last).await;
     let refused = hub.until("s", "session.refused").await;
     let refused = refused.last().unwrap();
-    assert_eq!(refused["reason"], "read_only", "{refused}");
+    assert_eq!(refused["reason"], "unavailable", "{refused}");
     assert!(refused["message"].as_str().unwrap().contains("the host b"), "{refused}");
 
     // It is there again, and goes on from where the hub is.

@@ -82,6 +82,7 @@ impl Journaled {
         (self.seq, self.now, self.is_closed) = (0, SessionAttached::default(), false);
         self.open.clear();
         self.held.clear();
+        self.unanswered.clear();
         self.open_new(start).await
     }
 
@@ -92,6 +93,7 @@ impl Journaled {
             extensions: Some(EXTENSIONS.map(str::to_owned).to_vec()),
             ..start
         };
+        self.is_joined = false;
         self.say(None, HostBody::SessionStart(Box::new(start)));
         // The first entry says that it is stored.
         while self.seq == 0 {
@@ -116,14 +118,8 @@ impl Journaled {
     }
 
     async fn join(&mut self, after: u64, role: Role) -> Result<SessionAttached, Fault> {
-        let attach = SessionAttach {
-            after,
-            role: Some(role),
-            protocol: Some(PROTOCOL),
-            extensions: Some(EXTENSIONS.map(str::to_owned).to_vec()),
-            ..SessionAttach::default()
-        };
-        self.hub.say(&HubMessage::new(self.id.clone(), HubBody::from(attach)));
+        self.is_joined = false;
+        self.say_attach(after, role);
         loop {
             let Some(told) = self.hear().await else { return Err(self.lost()) };
             // Entries of an attach before are of no use.
@@ -132,12 +128,24 @@ impl Journaled {
                 RelayBody::SessionAttached(attached) if attached.role == Some(role) => {
                     self.agent = Some(attached.agent_id.clone());
                     self.is_closed = attached.state == Some(SessionState::Closed);
+                    self.is_joined = true;
                     return Ok(*attached);
                 }
                 RelayBody::SessionRefused(refused) => return Err(self.refused(&refused)),
                 _ => {}
             }
         }
+    }
+
+    pub(super) fn say_attach(&mut self, after: u64, role: Role) {
+        let attach = SessionAttach {
+            after,
+            role: Some(role),
+            protocol: Some(PROTOCOL),
+            extensions: Some(EXTENSIONS.map(str::to_owned).to_vec()),
+            ..SessionAttach::default()
+        };
+        self.hub.say(&HubMessage::new(self.id.clone(), HubBody::from(attach)));
     }
 
     fn refused(&self, refused: &SessionRefused) -> Fault {

@@ -32,10 +32,15 @@ impl Journaled {
             // Another one's turn.
             return (Heard::Nothing, None);
         }
-        match message {
+        let turn = turn.clone();
+        let (heard, answered) = match message {
             Message::Adapter(message) => self.take_adapter(message, &stamp),
             Message::Relay(message) => self.take_relay(message, &stamp),
+        };
+        if let Some(answered) = &answered {
+            self.note_answer(turn.as_ref(), answered);
         }
+        (heard, answered)
     }
 
     fn take_adapter(&mut self, message: AdapterMessage, stamp: &Stamp) -> (Heard, Option<Answered>) {

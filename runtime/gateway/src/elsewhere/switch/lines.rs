@@ -1,24 +1,70 @@
 //! The lines of a switch: carried whole, and its own answers.
 
-use std::io;
+use std::{
+    collections::HashSet,
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     sync::watch,
 };
 use trunkline_protocol::{
-    AdapterBody, AdapterMessage, AttachRefusal, Category, ErrorEvent, RelayBody, RelayMessage, SessionId,
-    SessionRefused,
+    AdapterBody, AdapterMessage, AttachRefusal, Category, ErrorEvent, Head, RelayBody, RelayMessage,
+    SessionId, SessionRefused,
 };
 
 use super::Output;
 use crate::routes::events::without_path;
 
+/// Whose lines they are.
+pub(super) enum Of {
+    /// This host's.
+    Own,
+    /// Another's, and where it says which sessions the hub has there no more.
+    Other(Refused),
+}
+
+/// Sessions of other hosts that a hub was told to be there no more.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Refused(Arc<Mutex<HashSet<SessionId>>>);
+
+impl Refused {
+    /// How many are kept. Of a further one the hub's pipe ends where it is told of it too late.
+    const MOST: usize = 64 * 1024;
+
+    fn lock(&self) -> MutexGuard<'_, HashSet<SessionId>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes what a host tells.
+    fn note(&self, lines: &[u8]) {
+        const START: &[u8] = b"{\"type\":\"session.refused\"";
+        if memchr::memmem::find(lines, START).is_none() {
+            return;
+        }
+        for line in lines.split(|byte| *byte == b'\n').filter(|line| line.starts_with(START)) {
+            let head = std::str::from_utf8(line).ok().and_then(|line| Head::read(line).ok());
+            let id = head.and_then(|head| SessionId::new(&*head.session_id).ok());
+            let mut all = self.lock();
+            if all.len() < Self::MOST {
+                all.extend(id);
+            }
+        }
+    }
+
+    /// Whether the hub was told that a session is there no more, since that was asked last.
+    pub(super) fn take(&self, id: &SessionId) -> bool {
+        self.lock().remove(id)
+    }
+}
+
 /// Carries whole lines to the hub until there are no more. What is cut is not carried.
 pub(super) async fn carry(
     mut from: impl AsyncRead + Unpin,
     to: Output,
-    hides: bool,
+    of: Of,
     mut is_over: watch::Receiver<bool>,
 ) {
     let mut lines = Vec::new();
@@ -32,9 +78,13 @@ pub(super) async fn carry(
         let Ok(1..) = read else { return };
         let Some(end) = memchr::memrchr(b'\n', &lines) else { continue };
         let mut to = to.lock().await;
-        let written = match hides {
-            true => to.write_all(&hidden(&lines[..=end])).await,
-            false => to.write_all(&lines[..=end]).await,
+        let written = match &of {
+            Of::Own => to.write_all(&lines[..=end]).await,
+            Of::Other(refused) => {
+                // The switch knows it before the hub does.
+                refused.note(&lines[..=end]);
+                to.write_all(&hidden(&lines[..=end])).await
+            }
         };
         if written.is_err() || to.flush().await.is_err() {
             return;
@@ -75,6 +125,6 @@ pub(super) fn error(id: SessionId, category: Category, message: &str) -> Vec<u8>
 /// That a session is not there now.
 pub(super) fn refused(id: &SessionId, why: String) -> Vec<u8> {
     let refused =
-        SessionRefused { reason: Some(AttachRefusal::ReadOnly), message: Some(why), last_seq: None };
+        SessionRefused { reason: Some(AttachRefusal::Unavailable), message: Some(why), last_seq: None };
     RelayMessage::new(id.clone(), RelayBody::from(refused)).to_line()
 }
