@@ -491,3 +491,46 @@ async fn a_session_opens_without_a_word_of_its_agent() {
     stage.entry(&session, 0, closed).await;
     assert_eq!(stage.error(id).await, (-32602, "no agent x".to_owned()));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_moves_is_attached_again_and_what_it_did_not_take_is_said_again() {
+    let (mut stage, session) = Stage::with_session().await;
+    let (id, input) = stage.prompts(&session, "go").await;
+    let moved = json!({"type": "session.refused", "reason": "unavailable", "message": "another host has it"});
+    for _ in 0..3 {
+        stage.entry(&session, 0, moved.clone()).await;
+        let attach = stage.relay.hears().await;
+        assert_eq!((&attach["type"], &attach["after"]), (&json!("session.attach"), &json!(2)), "{attach}");
+        assert_eq!(stage.relay.hears().await, input);
+    }
+    let attached =
+        json!({"type": "session.attached", "agent_id": "x", "first_seq": 1, "last_seq": 3, "epoch": 2});
+    stage.entry(&session, 0, attached).await;
+    stage.entry(&session, 3, json!({"type": "host.fact", "fact": "moved", "message": "b"})).await;
+    let turn = input["turn_id"].clone();
+    let begin =
+        json!({"type": "turn.begin", "turn_id": turn, "message_id": input["message_id"], "content": "go"});
+    stage.entry(&session, 4, begin).await;
+    stage.entry(&session, 5, json!({"type": "turn.complete", "turn_id": turn, "status": "completed"})).await;
+    let _: PromptResponse = stage.answer(id).await;
+
+    // One that no host serves for a minute is given up.
+    let (id, _) = stage.prompts(&session, "on").await;
+    let mut attaches = 0;
+    stage.entry(&session, 0, moved.clone()).await;
+    let (code, why) = loop {
+        tokio::select! {
+            biased;
+            told = stage.relay.hears() => if told["type"] == "session.attach" {
+                attaches += 1;
+                stage.entry(&session, 0, moved.clone()).await;
+            },
+            line = stage.client.hears() => {
+                assert_eq!(line["id"], id, "{line}");
+                break (line["error"]["code"].clone(), line["error"]["message"].clone());
+            }
+        }
+    };
+    assert_eq!((code, why), (json!(-32603), json!("another host has it")));
+    assert!((290..310).contains(&attaches), "{attaches}");
+}

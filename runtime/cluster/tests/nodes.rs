@@ -17,10 +17,22 @@ mod server;
 #[path = "nodes/tokens.rs"]
 mod tokens;
 
-use serde_json::json;
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    time::timeout,
+};
 use trunkline_cluster::memory::Memory;
 use trunkline_gateway::{Elsewhere, HostPhase, Place};
+use trunkline_host::{
+    Host,
+    config::{AgentConfig, Command},
+};
 use trunkline_protocol::{AttachRefusal, SessionAttach, SessionId};
+use trunkline_relay::{RelayOptions, serve_hub};
+use trunkline_sessions::Heard;
 
 use self::machine::{Machine, TTL, until};
 
@@ -190,6 +202,85 @@ async fn a_host_that_drains_hands_its_sessions_over_and_one_with_files_stays() {
     assert_eq!(refused.reason, Some(AttachRefusal::Unavailable), "{refused:?}");
     let never = b.sessions.attach(&id("never"), &SessionAttach::default()).await.err().unwrap();
     assert_eq!(never.reason, Some(AttachRefusal::Unknown), "{never:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_moves_once_however_it_is_looked_for_meanwhile_and_who_listens_is_told() {
+    let memory = Memory::default();
+    let a = Arc::new(Machine::start(&memory, "a").await);
+    let ids: Vec<_> = (0..20).map(|n| id(&format!("s-{n}"))).collect();
+    let mut listeners = Vec::new();
+    for id in &ids {
+        a.open_here(id).await;
+        a.turn(id, "m", "one").await;
+        listeners.push(a.join_session(id).await);
+    }
+    let b = Machine::start(&memory, "b").await;
+    until(|| a.node.hosts().len() == 2).await;
+    let looks = ids.iter().map(|id| {
+        let (a, id) = (a.clone(), id.clone());
+        tokio::spawn(async move {
+            while a.node.locate(&id).await != Place::There("b".to_owned()) {
+                tokio::task::yield_now().await;
+            }
+        })
+    });
+    let looks: Vec<_> = looks.collect();
+    let drained = a.node.drain(TTL).await;
+    assert_eq!((drained.moved, drained.stay, drained.busy), (20, Vec::new(), Vec::new()));
+    for look in looks {
+        look.await.unwrap();
+    }
+    for mut listener in listeners {
+        let mut lines = Vec::new();
+        let mut heard = Heard::Lines;
+        while heard == Heard::Lines {
+            heard = listener.next(&mut lines).await.unwrap();
+        }
+        assert_eq!(heard, Heard::Moved);
+    }
+    for id in &ids {
+        let entries = b.entries(id).await;
+        let moves = entries.iter().filter(|entry| entry["fact"] == "moved").map(|entry| &entry["message"]);
+        assert_eq!(moves.collect::<Vec<_>>(), ["b"], "{id}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hub_hears_last_of_a_session_that_moves_that_it_is_to_attach_again() {
+    let memory = Memory::default();
+    let a = Machine::start(&memory, "a").await;
+    let id = id("s");
+    a.open_here(&id).await;
+    a.turn(&id, "m", "one").await;
+    let b = Machine::start(&memory, "b").await;
+    until(|| a.node.hosts().len() == 2).await;
+    let (hub, pipe) = tokio::io::duplex(64 * 1024);
+    let (read, write) = tokio::io::split(pipe);
+    let (heard, mut says) = tokio::io::split(hub);
+    let options = RelayOptions::default().sessions(a.sessions.clone());
+    let host = Host::builder().agent(AgentConfig::external("none", Command::new("none"))).build().unwrap();
+    let relay = serve_hub(host, options, read, write, std::future::pending());
+    let hears = async {
+        let attach =
+            json!({"type": "session.attach", "session_id": "s", "after": 0, "extensions": ["journal"]});
+        says.write_all(format!("{attach}\n").as_bytes()).await.unwrap();
+        let (mut lines, mut all) = (BufReader::new(heard).lines(), Vec::<Value>::new());
+        while all.last().is_none_or(|last| last["type"] != "session.refused") {
+            let line = lines.next_line().await.unwrap().expect("the pipe stays");
+            all.push(serde_json::from_str(&line).unwrap());
+            if all.last().unwrap()["type"] == "turn.complete" {
+                a.node.drain(TTL).await;
+            }
+        }
+        all
+    };
+    let all = timeout(Duration::from_secs(60), async {
+        tokio::select! { all = hears => all, report = relay => panic!("{report:?}") }
+    });
+    let all = all.await.expect("it hears it");
+    assert_eq!(all.last().unwrap()["reason"], "unavailable", "{all:?}");
+    b.has(&id).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

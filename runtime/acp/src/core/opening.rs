@@ -18,7 +18,7 @@ use crate::{
 const AGAIN: Duration = Duration::from_millis(200);
 
 /// For how long, where no host serves it: the lease of a host that is gone has ended then.
-const PATIENCE: Duration = Duration::from_secs(60);
+const UNSERVED: Duration = Duration::from_secs(60);
 
 impl Core {
     /// What the agent declares of itself.
@@ -154,7 +154,7 @@ impl Core {
         {
             // It moves to another host.
             let since = known.unserved.map_or(now, |(since, _)| since);
-            if now - since < PATIENCE {
+            if now - since < UNSERVED {
                 known.unserved = Some((since, Some(now + AGAIN)));
                 return;
             }

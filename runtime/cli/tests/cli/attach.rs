@@ -1,10 +1,15 @@
 //! `trunkline sessions` and `chat` on sessions that a host runs: attached, watched, spoken to, gone on with.
 
 use std::{
+    fs::Permissions,
     io::{BufRead, BufReader, Write},
     net::Shutdown,
-    os::unix::net::UnixStream,
+    os::unix::{
+        fs::PermissionsExt,
+        net::{UnixListener, UnixStream},
+    },
     process::Child,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -467,4 +472,77 @@ done()
     assert_eq!(sent.must_end_with(0).stdout, "from the other\n");
     first.until_done().must_end_with(0);
     home.run(["sessions", "--journal", "journal", "check"]).must_end_with(0);
+}
+
+/// A host whose part the test plays, for the command that comes to it.
+struct Played {
+    read: BufReader<UnixStream>,
+}
+
+impl Played {
+    /// A journal whose host is played.
+    fn at(home: &Home) -> UnixListener {
+        end(serving(home, &[]));
+        let socket = home.path().join("journal/host.sock");
+        let _ = std::fs::remove_file(&socket);
+        let listener = UnixListener::bind(&socket).unwrap();
+        std::fs::set_permissions(&socket, Permissions::from_mode(0o600)).unwrap();
+        listener
+    }
+
+    fn hears(&mut self, kind: &str) -> Value {
+        let mut line = String::new();
+        self.read.read_line(&mut line).unwrap();
+        let message: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("no {kind}: {line:?}"));
+        assert_eq!(message["type"], kind, "{message}");
+        message
+    }
+
+    fn says(&mut self, mut message: Value) {
+        message["session_id"] = json!("s");
+        writeln!(self.read.get_mut(), "{message}").unwrap();
+    }
+
+    fn attaches(&mut self, after: u64, epoch: u64) {
+        let attach = self.hears("session.attach");
+        assert_eq!(attach["after"], after);
+        self.says(json!({
+            "type": "session.attached", "agent_id": "x", "state": "idle", "role": attach["role"], "listener": "l",
+            "first_seq": 1, "last_seq": after, "epoch": epoch,
+        }));
+    }
+}
+
+#[test]
+fn a_command_follows_its_session_to_the_next_host() {
+    let home = Home::new();
+    let listener = Played::at(&home);
+    let host = thread::spawn(move || {
+        let mut host = Played { read: BufReader::new(listener.accept().unwrap().0) };
+        let unserved = json!({"type": "session.refused", "reason": "unavailable", "message": "it moves"});
+        // Of `send`, what was is of no interest.
+        let attach = host.hears("session.attach");
+        host.says(json!({
+            "type": "session.attached", "agent_id": "x", "state": "idle", "role": attach["role"], "listener": "l",
+            "first_seq": 1, "last_seq": 4, "epoch": 1,
+        }));
+        host.attaches(4, 1);
+        let input = host.hears("user.input");
+        host.says(unserved.clone());
+        host.hears("session.attach");
+        host.says(unserved);
+        host.attaches(4, 2);
+        assert_eq!(host.hears("user.input"), input);
+        host.says(json!({"type": "host.fact", "fact": "moved", "message": "b", "seq": 5, "epoch": 2}));
+        let (turn, message) = (&input["turn_id"], &input["message_id"]);
+        host.says(json!({"type": "turn.begin", "turn_id": turn, "message_id": message, "content": "hi", "by": "l", "seq": 6, "epoch": 2}));
+        host.says(json!({"type": "input.result", "turn_id": turn, "message_id": message, "seq": 6}));
+        host.says(json!({"type": "output", "turn_id": turn, "content": "hello", "final": true, "seq": 7, "epoch": 2}));
+        host.says(
+            json!({"type": "turn.complete", "turn_id": turn, "status": "completed", "seq": 8, "epoch": 2}),
+        );
+    });
+    let sent = sessions(&home, &["send", "s", "hi"]);
+    assert_eq!(sent.must_end_with(0).stdout, "hello\n");
+    host.join().unwrap();
 }

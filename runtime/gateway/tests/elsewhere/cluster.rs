@@ -76,6 +76,11 @@ impl Known {
         self.served.lock().unwrap().remove(host);
     }
 
+    /// Has a session move in order: who looks for it finds it there, and no one else learns it.
+    pub fn hand_over(&self, id: &str, host: &str) {
+        self.rows.lock().unwrap().insert(id.to_owned(), Place::There(host.to_owned()));
+    }
+
     /// What one host alone takes to be so.
     pub fn put_at(&self, host: &str, id: &str, place: Place) {
         self.rows.lock().unwrap().insert(format!("{host}/{id}"), place);

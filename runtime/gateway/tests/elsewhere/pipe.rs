@@ -6,6 +6,7 @@ use tokio::{
     time::timeout,
 };
 use trunkline_gateway::{Place, Stream};
+use trunkline_protocol::{SessionId, SessionStart};
 
 use crate::{
     client::Client,
@@ -294,6 +295,42 @@ async fn a_hub_comes_again_when_a_host_has_gone_and_misses_nothing() {
     let mut hub = Hub::at(&user).await;
     hub.attach("none", 0).await;
     assert_eq!(hub.until("none", "session.refused").await.last().unwrap()["reason"], "unknown");
+    drop(hub);
+    cluster.down().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_its_host_refuses_is_attached_elsewhere_on_the_same_pipe_and_else_the_pipe_ends() {
+    let cluster = Cluster::of(3).await;
+    cluster.known.next_at("b");
+    let mut hub = Hub::at(&cluster.user(0)).await;
+    hub.start("s").await;
+    hub.input("s", "at b").await;
+    hub.until("s", "turn.complete").await;
+    // The next host has it as well.
+    let id = SessionId::new("s").unwrap();
+    drop(cluster.daemons[2].sessions.start(&id, "echo", SessionStart::default(), None, None).unwrap());
+    cluster.known.hand_over("s", "c");
+    hub.attach("other", 0).await;
+    hub.until("other", "session.refused").await;
+    hub.attach("s", 0).await;
+    // Of `b` something could still come behind the answer of `c`.
+    hub.is_let_go().await;
+
+    cluster.known.hand_over("s", "b");
+    let mut hub = Hub::at(&cluster.user(0)).await;
+    hub.attach("s", 0).await;
+    hub.until("s", "session.attached").await;
+    hub.attach("s", 99).await;
+    hub.until("s", "session.refused").await;
+    cluster.known.hand_over("s", "c");
+    hub.attach("s", 0).await;
+    hub.until("s", "session.attached").await;
+    hub.input("s", "at c").await;
+    let heard = hub.until("s", "turn.complete").await;
+    let begun: Vec<_> =
+        heard.iter().filter(|one| one["type"] == "turn.begin").map(|one| &one["content"]).collect();
+    assert_eq!(begun, ["at c"]);
     drop(hub);
     cluster.down().await;
 }

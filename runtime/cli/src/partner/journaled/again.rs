@@ -14,7 +14,7 @@ use crate::hub::{Message, Told};
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// For how long a session is attached again and again that no host serves: the lease of a host that is gone has ended then.
-const PATIENCE: Duration = Duration::from_secs(60);
+const UNSERVED: Duration = Duration::from_secs(60);
 
 /// When a session is attached again.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ impl Again {
     /// Notes that no host serves it. Whether it is to be waited for.
     fn refused(&mut self, now: Instant) -> bool {
         self.due = Some(now + PAUSE);
-        now - *self.since.get_or_insert(now) < PATIENCE
+        now - *self.since.get_or_insert(now) < UNSERVED
     }
 }
 

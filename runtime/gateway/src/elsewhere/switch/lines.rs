@@ -31,7 +31,7 @@ pub(super) enum Of {
 pub(super) struct Refused(Arc<Mutex<HashSet<SessionId>>>);
 
 impl Refused {
-    /// How many are kept. Of a further one the hub's pipe ends where it is told of it too late.
+    /// How many are kept. The hub's pipe ends when it attaches to a further one at its next host.
     const MOST: usize = 64 * 1024;
 
     fn lock(&self) -> MutexGuard<'_, HashSet<SessionId>> {
