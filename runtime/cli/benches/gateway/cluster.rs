@@ -3,7 +3,8 @@
 //! The names of rows begin with `cluster`; the server is `nats-server` from `PATH`, or what `TRUNKLINE_NATS_SERVER` names.
 
 use std::{
-    net::TcpListener,
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
     process::{Child, Command, Stdio},
     sync::Barrier,
     thread,
@@ -42,19 +43,20 @@ struct Servers {
 impl Servers {
     fn start(count: usize, jetstream: &str) -> Self {
         let folder = crate::daemon::home();
-        let ports: Vec<_> = (0..count * 2).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-        let ports: Vec<_> = ports.iter().map(|port| port.local_addr().unwrap().port()).collect();
-        let (clients, routes) = ports.split_at(count);
+        let ports = free_ports(count * 3);
+        let (clients, others) = ports.split_at(count);
+        let (routes, pages) = others.split_at(count);
         let known: Vec<_> = routes.iter().map(|port| format!("nats://127.0.0.1:{port}")).collect();
         let children = (0..count)
             .map(|number| {
                 let own = folder.path().join(number.to_string());
+                let log = own.with_extension("log");
                 let mut config = format!(
-                    "server_name: s{number}\nlisten: 127.0.0.1:{}\njetstream {{ store_dir: {own:?}\n{jetstream} }}\n",
-                    clients[number]
+                    "server_name: s{number}\nlog_file: {log:?}\nlisten: 127.0.0.1:{}\nhttp: 127.0.0.1:{}\njetstream {{ store_dir: {own:?}\n{jetstream} }}\n",
+                    clients[number], pages[number]
                 );
                 if count > 1 {
-                    let known = known.join(" ");
+                    let known = known.join(",");
                     config += &format!(
                         "cluster {{ name: c\nlisten: 127.0.0.1:{}\nroutes: [{known}] }}\n",
                         routes[number]
@@ -64,12 +66,37 @@ impl Servers {
                 std::fs::write(&file, config).unwrap();
                 let program = std::env::var("TRUNKLINE_NATS_SERVER").unwrap_or_else(|_| "nats-server".into());
                 let mut command = Command::new(program);
-                command.arg("-c").arg(file).stdout(Stdio::null()).stderr(Stdio::null());
+                command.arg("-c").arg(file).stdout(Stdio::null());
                 command.spawn().expect("a nats-server is here")
             })
             .collect();
+        for page in pages {
+            until_healthy(*page);
+        }
         let urls: Vec<_> = clients.iter().map(|port| format!("nats://127.0.0.1:{port}")).collect();
         Self { children, urls: urls.join(","), _folder: folder }
+    }
+}
+
+/// Ports that no one listens at.
+fn free_ports(count: usize) -> Vec<u16> {
+    let listeners: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
+}
+
+/// Waits until a server says on its own page that it can be used.
+fn until_healthy(page: u16) {
+    let late = Instant::now() + Duration::from_secs(30);
+    let is_healthy = || -> std::io::Result<bool> {
+        let mut stream = TcpStream::connect(("127.0.0.1", page))?;
+        stream.write_all(b"GET /healthz HTTP/1.0\r\n\r\n")?;
+        let mut told = String::new();
+        stream.read_to_string(&mut told)?;
+        Ok(told.contains(" 200 "))
+    };
+    while !is_healthy().unwrap_or(false) {
+        assert!(Instant::now() < late, "the server is not healthy");
+        thread::sleep(Duration::from_millis(20));
     }
 }
 

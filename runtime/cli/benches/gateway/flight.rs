@@ -44,6 +44,7 @@ pub(crate) fn flown(hub: &mut impl Hub, sessions: &[String], turns: usize) -> f6
             heard.clear();
             hub.hear(&mut heard);
             for line in heard.lines().filter(|line| line.starts_with("{\"type\":\"turn.complete\"")) {
+                assert!(line.contains(r#""status":"completed""#), "a turn failed: {line}");
                 ended += 1;
                 input(&mut batch, counterpart::text(line, "session_id").unwrap());
             }
