@@ -6,7 +6,9 @@ was down meanwhile."""
 
 import asyncio
 import hashlib
+import json
 import os
+import subprocess
 import sys
 import time
 
@@ -85,11 +87,37 @@ async def tokens(cluster, down):
     assert not await is_good(down, token), "one that was down takes a token that was revoked"
 
 
+async def command(host, *words):
+    process = await run("trunkline", *words, env=host.env, stdout=subprocess.PIPE)
+    out, _ = await process.communicate()
+    assert process.returncode == 0, f"{words} at {host}: {process.returncode}"
+    return out.decode()
+
+
+async def commands(cluster):
+    """What is asked by the command line at any host is of the sessions of all."""
+    hosts = list(cluster.hosts.values())
+    for host in hosts:
+        session = await hosts[0].open()
+        await hosts[0].give(session, "echo once", "once", wait=True)
+        for other in hosts:
+            path = f"/v1/sessions/{session}/history"
+            entries = (await other.ask("GET", path))["entries"]
+            read = await command(other, "sessions", "history", session, "--json")
+            assert [json.loads(line) for line in read.splitlines()] == entries, f"{other} reads another history"
+        await command(host, "sessions", "rm", session)
+        for other in hosts:
+            listed = json.loads(await command(other, "sessions", "list", "--json"))["sessions"]
+            assert session not in [one["session_id"] for one in listed], f"{other} lists what {host} has removed"
+    print(f"    {len(hosts)} hosts read and remove each other's sessions")
+
+
 async def main():
     if what := missing():
         print(what)
         return 77
     async with Cluster() as cluster:
+        await commands(cluster)
         await tokens(cluster, await files(cluster))
     print("what was given at one host is had from the next")
     return 0

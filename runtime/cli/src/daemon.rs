@@ -94,10 +94,10 @@ impl Folder {
         Self(self.0.join(format!("adapter-{name}")))
     }
 
-    /// The folder of the daemon that has this journal.
+    /// The folder of the daemon that has, or had, this journal.
     pub(crate) fn of_journal(journal: &Path) -> Option<Self> {
         let folder = Self(journal.parent()?.to_owned());
-        (folder.journal() == journal).then_some(folder)
+        (folder.journal() == journal && folder.file().exists()).then_some(folder)
     }
 
     pub(crate) fn journal(&self) -> PathBuf {

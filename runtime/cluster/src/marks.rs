@@ -58,6 +58,8 @@ pub struct Marks(Arc<Shared>);
 struct Shared {
     path: Option<PathBuf>,
     seen: Mutex<BTreeMap<Space, Extent>>,
+    /// What the file has.
+    saved: Mutex<Vec<u8>>,
     lost: watch::Sender<Option<Lost>>,
 }
 
@@ -77,7 +79,8 @@ impl Default for Marks {
 
 impl Marks {
     fn new(path: Option<PathBuf>, seen: BTreeMap<Space, Extent>) -> Self {
-        Self(Arc::new(Shared { path, seen: Mutex::new(seen), lost: watch::Sender::default() }))
+        let saved = Mutex::default();
+        Self(Arc::new(Shared { path, seen: Mutex::new(seen), saved, lost: watch::Sender::default() }))
     }
 
     /// Those that an earlier run kept in this file, if it did.
@@ -206,15 +209,21 @@ impl Marks {
         false
     }
 
-    /// Keeps them for the next run.
+    /// Keeps them for the next run, where something has come since.
     pub(crate) fn save(&self) -> io::Result<()> {
         let Some(path) = &self.0.path else { return Ok(()) };
         let text = serde_json::to_vec(&*lock(&self.0.seen))?;
+        let mut saved = lock(&self.0.saved);
+        if *saved == text {
+            return Ok(());
+        }
         let folder = path.parent().unwrap_or(Path::new("."));
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
         file.write_all(&text)?;
         file.as_file().sync_data()?;
-        file.persist(path).map(drop).map_err(|error| error.error)
+        file.persist(path).map_err(|error| error.error)?;
+        *saved = text;
+        Ok(())
     }
 }
 

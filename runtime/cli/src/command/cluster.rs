@@ -150,7 +150,7 @@ impl Drain {
     }
 }
 
-async fn hosts(folder: &Folder) -> Result<Vec<Value>, Fault> {
+pub(super) async fn hosts(folder: &Folder) -> Result<Vec<Value>, Fault> {
     let (_, mut told) = folder.ask(Method::GET, "/v1/hosts").await?;
     Ok(told["hosts"].as_array_mut().map(std::mem::take).unwrap_or_default())
 }

@@ -175,29 +175,33 @@ impl Sessions {
         {
             live::relocate(&folder, &id_of(id)?).await?;
         }
+        let read = Reading { folder: folder.clone(), is_json };
         match self.action {
-            Some(Action::Attach { id, observe: false, adapter, .. }) => {
+            None => list::list(&read, self.filter).await,
+            Some(Action::List(filter)) => list::list(&read, filter.or(self.filter)).await,
+            Some(Action::Show { id }) => list::show(&read, &id).await,
+            Some(Action::History { id, from, format, follow }) => {
+                let format = if is_json && format == Format::Text { Format::Json } else { format };
+                match follow {
+                    true => live::follow(&read, &id, from, format, true).await,
+                    false => live::history(&read, &id, from, format).await,
+                }
+            }
+            Some(Action::Export { id }) => {
+                let format = if is_json { Format::Json } else { Format::Markdown };
+                live::history(&read, &id, 1, format).await
+            }
+            Some(Action::Attach { id, observe: true, .. }) => live::observe(&read, &id).await,
+            Some(Action::Attach { id, adapter, .. }) => {
                 of(adapter).go_on(&id, config, Screen::new(Detail::Calm), None).await
             }
             Some(Action::Send { id, text, no_wait, adapter, .. }) => {
                 live::send(of(adapter), &id, &text, !no_wait, is_json, config).await
             }
             Some(Action::Stop { id }) => live::stop(&folder, &id_of(&id)?).await,
-            action => {
-                let read = Reading { folder, is_json };
-                match action {
-                    None => list::list(&read, self.filter).await,
-                    Some(Action::List(filter)) => list::list(&read, filter.or(self.filter)).await,
-                    Some(Action::Show { id }) => list::show(&read, &id).await,
-                    Some(Action::Attach { id, .. }) => live::observe(&read, &id).await,
-                    Some(Action::History { id, from, format, follow: true }) => {
-                        let format = if is_json && format == Format::Text { Format::Json } else { format };
-                        live::follow(&read, &id, from, format).await
-                    }
-                    // The disk, and nothing else of this process.
-                    action => tokio::task::block_in_place(|| read.act(action)),
-                }
-            }
+            // The disk, and nothing else of this process.
+            Some(Action::Check) => tokio::task::block_in_place(|| read.check()),
+            Some(Action::Rm { ids }) => live::remove(&read, &ids).await,
         }
     }
 }
@@ -209,22 +213,6 @@ struct Reading {
 }
 
 impl Reading {
-    fn act(&self, action: Option<Action>) -> Done {
-        match action {
-            Some(Action::History { id, from, format, .. }) if self.is_json && format == Format::Text => {
-                self.history(&id, from, Format::Json)
-            }
-            Some(Action::History { id, from, format, .. }) => self.history(&id, from, format),
-            Some(Action::Export { id }) => {
-                self.history(&id, 1, if self.is_json { Format::Json } else { Format::Markdown })
-            }
-            Some(Action::Check) => self.check(),
-            Some(Action::Rm { ids }) => self.remove(&ids),
-            // The others are those of a host.
-            _ => Ok(exit::OK),
-        }
-    }
-
     fn one(&self, archive: &Archive, id: &str) -> Result<ListedSession, Fault> {
         self.known(archive.show(&id_of(id)?).map_err(anyhow::Error::from)?, id)
     }
@@ -324,13 +312,15 @@ impl Reading {
         for (removed, id) in ids.iter().enumerate() {
             let known = journal.find(id).and_then(|key| Some((key, journal.known(key)?)));
             let Some((key, _)) = known.filter(|(_, known)| !known.is_removed) else {
-                return Err(Fault::usage(anyhow!(
-                    "the journal has no session {id:?}; {removed} were removed"
-                )));
+                return Err(not_removed(id, removed));
             };
             journal.remove(key).map_err(anyhow::Error::from)?;
         }
         journal.close().map_err(anyhow::Error::from)?;
+        self.told_removed(ids)
+    }
+
+    fn told_removed(&self, ids: &[String]) -> Done {
         if self.is_json {
             writeln!(anstream::stdout().lock(), "{}", json!({ "removed": ids }))?;
         }
@@ -371,6 +361,10 @@ impl Printer {
     fn end(&mut self, out: &mut impl Write) -> io::Result<()> {
         out.write_all(self.conversation.end().as_bytes())
     }
+}
+
+fn not_removed(id: &str, removed: usize) -> Fault {
+    Fault::usage(anyhow!("the journal has no session {id:?}; {removed} were removed"))
 }
 
 fn id_of(id: &str) -> Result<SessionId, Fault> {

@@ -207,7 +207,7 @@ impl Soak {
             // A host that ends takes nothing new.
             "session.refused" => {
                 assert!(
-                    message["reason"] == "exists" || (host.is_none() && message["reason"] == "read_only"),
+                    message["reason"] == "exists" || (host.is_none() && message["reason"] == "unavailable"),
                     "{line}"
                 );
             }

@@ -4,13 +4,14 @@ use std::{io::Write, path::Path};
 
 use anyhow::anyhow;
 use serde_json::json;
-use trunkline_host::protocol::{SessionId, SessionInfo, Status};
+use trunkline_host::protocol::{SessionId, SessionInfo, SessionState, Status};
 
-use super::{Format, Printer, Reading, id_of};
+use super::{Format, Printer, Reading, id_of, not_removed};
 use crate::{
     ask::Asker,
     command::{
         chat::Place,
+        cluster,
         run::{code_of, next_after},
     },
     conversation::{Conversation, Outcome},
@@ -58,8 +59,19 @@ pub(super) async fn observe(read: &Reading, id: &str) -> Done {
     }
 }
 
-/// Writes what a session has, then what is new, until it ends or Ctrl-C.
-pub(super) async fn follow(read: &Reading, id: &str, from: u64, format: Format) -> Done {
+/// Writes what a session has: as it is on this disk, or in a cluster, where another host may have more of it, as its host
+/// has it.
+pub(super) async fn history(read: &Reading, id: &str, from: u64, format: Format) -> Done {
+    if let Some(daemon) = daemon(read)
+        && !cluster::hosts(&daemon).await?.is_empty()
+    {
+        return follow(read, id, from, format, false).await;
+    }
+    tokio::task::block_in_place(|| read.history(id, from, format))
+}
+
+/// Writes what a session has, then where it `goes_on` what is new, until it ends or Ctrl-C.
+pub(super) async fn follow(read: &Reading, id: &str, from: u64, format: Format, goes_on: bool) -> Done {
     let session = id_of(id)?;
     let Some(hub) = known_live(read, id).await? else { return read_alone(read, id, from, format) };
     let mut interrupts = Interrupts::watch()?;
@@ -68,7 +80,7 @@ pub(super) async fn follow(read: &Reading, id: &str, from: u64, format: Format) 
     let mut printer = Printer::new(format);
     let mut out = anstream::stdout();
     printer.begin(&one, &mut out)?;
-    while session.is_behind() || !session.is_closed() {
+    while session.is_behind() || goes_on && !session.is_closed() {
         let line = tokio::select! {
             biased;
             interrupt = interrupts.next() => {
@@ -97,6 +109,28 @@ async fn known_live(read: &Reading, id: &str) -> Result<Option<Hub>, Fault> {
         tokio::task::block_in_place(|| read.one(&archive, id))?;
     }
     Ok(hub)
+}
+
+/// Removes sessions by the daemon that has their journal, wherever in its cluster they are. Without one they are removed
+/// from the disk.
+pub(super) async fn remove(read: &Reading, ids: &[String]) -> Done {
+    let Some(daemon) = daemon(read) else { return tokio::task::block_in_place(|| read.remove(ids)) };
+    for (removed, id) in ids.iter().enumerate() {
+        let Some(one) = listing::one(&read.folder, &id_of(id)?).await? else {
+            return Err(not_removed(id, removed));
+        };
+        if one.state == Some(SessionState::Running) {
+            return Err(Fault::usage(anyhow!("a turn runs in the session {id:?}; {removed} were removed"))
+                .next(format!("stop it by `trunkline sessions stop {id}`")));
+        }
+        daemon.remove(id).await?;
+    }
+    read.told_removed(ids)
+}
+
+/// The daemon that has the journal.
+fn daemon(read: &Reading) -> Option<Folder> {
+    Folder::of_journal(&read.folder).filter(|daemon| !daemon.is_down())
 }
 
 /// Has another host take over a session whose files no host has. One that is served stays where it is.

@@ -121,3 +121,26 @@ fn a_permission_is_answered_once_a_turn_is_stopped_and_files_go_by_handle() {
     client.post(&format!("/v1/sessions/{id}/inputs"), &unknown).must_be(422);
     daemon.down();
 }
+
+#[test]
+fn the_daemon_removes_sessions_for_the_command_line_unless_a_turn_runs_in_one() {
+    let home = Home::new();
+    let daemon = Daemon::up(&home);
+    let client = daemon.token(&["control"]);
+    let (quiet, busy) = (client.open(), client.open());
+    client.turn(&quiet, "hello");
+    client.input(&busy, "/sleep 600").must_be(202);
+    client.events(&busy, 0).until("turn.begin");
+    let sessions = |words: &[&str]| home.run([&["sessions", "--journal", "state/journal"], words].concat());
+    let exported = sessions(&["export", &quiet]);
+    assert!(exported.must_end_with(0).stdout.contains("hello"), "{}", exported.stdout);
+    sessions(&["rm", &quiet, &busy, "never"])
+        .must_end_with(2)
+        .must_say(&format!("a turn runs in the session \"{busy}\"; 1 were removed"))
+        .must_say(&format!("trunkline sessions stop {busy}"));
+    client.get(&format!("/v1/sessions/{quiet}")).must_be(404);
+    sessions(&["stop", &busy]).must_end_with(0);
+    sessions(&["rm", &busy, "never"]).must_end_with(2).must_say("has no session \"never\"; 1 were removed");
+    assert_eq!(client.get("/v1/sessions").must_be(200).json()["sessions"], json!([]));
+    daemon.down();
+}
