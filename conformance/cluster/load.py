@@ -81,9 +81,11 @@ class Load:
             self.violation(f"a client of the test has failed: {task.exception()!r}")
 
     async def end(self):
-        for task in self.tasks:
-            task.cancel()
-        await asyncio.gather(*self.tasks, return_exceptions=True)
+        # `asyncio.wait_for` of Python 3.11 loses a cancellation that comes together with what it waits for.
+        while going_on := [task for task in self.tasks if not task.done()]:
+            for task in going_on:
+                task.cancel()
+            await asyncio.wait(going_on, timeout=1)
 
     def refused(self, who, session, host, error):
         """Notes why something was not answered. What is no passing trouble is wrong."""
