@@ -102,7 +102,7 @@ impl Metrics {
             queued.with_label_values(&id).set(int(agent.counters.queued_bytes));
             spooled.with_label_values(&id).set(int(agent.counters.spooled_bytes));
             for (name, count) in agent.counters.counts() {
-                counted.with_label_values(&[&agent.agent, name]).inc_by(count);
+                counted.with_label_values(&[&*agent.agent, name]).inc_by(count);
             }
         }
         for (name, count) in cluster {
