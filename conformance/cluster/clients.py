@@ -139,16 +139,8 @@ class Trial:
     async def drain(self, host, deadline):
         """Empties a host, as another one is asked to. What the command said, where it has not."""
         other = next(each for each in self.cluster.hosts.values() if each is not host)
-        code, out = await command(other, "drain", "--host", host.name, "--deadline", f"{deadline}s")
+        code, out = await other.command("drain", "--host", host.name, "--deadline", f"{deadline}s")
         return None if code == 0 else out.strip()
-
-
-async def command(host, *words):
-    """What a command says to whom is at a host: its status, and its output."""
-    options = {"env": host.env, "stdout": asyncio.subprocess.PIPE, "stderr": asyncio.subprocess.STDOUT}
-    process = await clusters.run("trunkline", *words, **options)
-    out, _ = await process.communicate()
-    return process.returncode, out.decode()
 
 
 async def clients(trial, options):
@@ -243,7 +235,7 @@ async def listed(trial, sessions):
     """Each host lists all of these, over its socket as over HTTP."""
     wrong = []
     for host in trial.cluster.hosts.values():
-        code, out = await command(host, "sessions", "list", "--limit", "1000", "--json")
+        code, out = await host.command("sessions", "list", "--limit", "1000", "--json")
         by_socket = {one["session_id"]: one["host"] for one in json.loads(out)["sessions"]} if code == 0 else {}
         by_http = (await host.ask("GET", "/v1/sessions?limit=1000"))["sessions"]
         by_http = {one["session_id"]: one["host"] for one in by_http}
@@ -256,10 +248,10 @@ async def relocate(trial, one, other, sessions):
     """What waits for its host begins anew at another: by the command that the error names, and over HTTP."""
     wrong = []
     by_command, by_http = sessions
-    code, out = await command(one, "sessions", "send", by_command, "echo two")
+    code, out = await one.command("sessions", "send", by_command, "echo two")
     if code == 0 or f"trunkline sessions attach {by_command} --relocate" not in " ".join(out.split()):
         wrong.append(f"a session without a host: {code} {out}")
-    code, out = await command(one, "sessions", "send", by_command, "echo two", "--relocate")
+    code, out = await one.command("sessions", "send", by_command, "echo two", "--relocate")
     if code or "context lost" not in out or "two" not in out.splitlines():
         wrong.append(f"send --relocate: {code} {out}")
     path = f"/v1/sessions/{by_http}/relocate"

@@ -140,10 +140,14 @@ class Host:
         return self
 
     async def new_token(self, *flags, scope="control"):
-        command = ["trunkline", "token", "new", "--scope", scope, *flags]
-        process = await run(*command, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        _, out = await self.command("token", "new", "--scope", scope, *flags, stderr=subprocess.DEVNULL)
+        return out.split()[-1]
+
+    async def command(self, *words, stderr=subprocess.STDOUT):
+        """What a command says to whom is at this host: its status, and its output."""
+        process = await run("trunkline", *words, env=self.env, stdout=subprocess.PIPE, stderr=stderr)
         out, _ = await process.communicate()
-        return out.split()[-1].decode()
+        return process.returncode, out.decode()
 
     async def kill(self):
         await end(self.process)

@@ -8,12 +8,11 @@ import asyncio
 import hashlib
 import json
 import os
-import subprocess
 import sys
 import time
 
 import wire
-from cluster import Cluster, missing, run, until
+from cluster import Cluster, missing, until
 
 SIZES = (0, 1, 262_129, 5_000_000)
 
@@ -79,8 +78,7 @@ async def tokens(cluster, down):
     assert await is_good(down, token), "one that was down does not know the token"
     await down.kill()
     began = time.monotonic()
-    revoke = await run("trunkline", "token", "revoke", token.split("_")[1], env=b.env)
-    assert await revoke.wait() == 0
+    await command(b, "token", "revoke", token.split("_")[1])
     await until("the token is good nowhere", lambda: everywhere(False, up), 10, 0.02)
     print(f"    a token is good nowhere after {(time.monotonic() - began) * 1000:.0f} ms")
     await down.up()
@@ -88,10 +86,9 @@ async def tokens(cluster, down):
 
 
 async def command(host, *words):
-    process = await run("trunkline", *words, env=host.env, stdout=subprocess.PIPE)
-    out, _ = await process.communicate()
-    assert process.returncode == 0, f"{words} at {host}: {process.returncode}"
-    return out.decode()
+    code, out = await host.command(*words, stderr=None)
+    assert code == 0, f"{words} at {host}: {code}"
+    return out
 
 
 async def commands(cluster):

@@ -65,9 +65,8 @@ pub(crate) struct Journaled {
     answers: (mpsc::Sender<HostBody>, mpsc::Receiver<HostBody>),
     /// What was said and has no answer yet: said again at the next host, where the session moves.
     unanswered: Vec<HostMessage>,
-    /// Whether it was attached, and when it is attached again where no host serves it.
-    is_joined: bool,
-    again: Again,
+    /// When it is attached again, where no host serves it. `None` until it is attached first.
+    again: Option<Again>,
     /// Whether its agent has said anything.
     is_heard: bool,
     is_closed: bool,
@@ -106,8 +105,7 @@ impl Journaled {
             held: VecDeque::new(),
             answers: mpsc::channel(ANSWERS),
             unanswered: Vec::new(),
-            is_joined: false,
-            again: Again::default(),
+            again: None,
             is_heard: false,
             is_closed: false,
             is_lost: false,
@@ -264,7 +262,7 @@ impl Journaled {
                     continue;
                 }
                 told = self.hub.hear() => told,
-                () = self.again.is_due() => {
+                () = again::is_due(self.again.as_ref()) => {
                     self.attach_again();
                     continue;
                 }

@@ -24,15 +24,15 @@ pub(super) struct Again {
     since: Option<Instant>,
 }
 
-impl Again {
-    /// Waits until the session is to be attached again.
-    pub(super) async fn is_due(&self) {
-        match self.due {
-            Some(due) => sleep_until(due).await,
-            None => std::future::pending().await,
-        }
+/// Waits until the session is to be attached again.
+pub(super) async fn is_due(again: Option<&Again>) {
+    match again.and_then(|again| again.due) {
+        Some(due) => sleep_until(due).await,
+        None => std::future::pending().await,
     }
+}
 
+impl Again {
     /// Notes that no host serves it. Whether it is to be waited for.
     fn refused(&mut self, now: Instant) -> bool {
         self.due = Some(now + PAUSE);
@@ -44,15 +44,16 @@ impl Journaled {
     /// Whether a line says that the session moves, or has moved.
     pub(super) fn moves(&mut self, told: &Told) -> bool {
         let Message::Relay(RelayMessage { body, .. }) = &told.message else { return false };
+        let Some(again) = &mut self.again else { return false };
         match body {
             RelayBody::SessionRefused(SessionRefused {
                 reason: Some(AttachRefusal::Unavailable), ..
-            }) if self.is_joined => {
-                self.is_lost = !self.again.refused(Instant::now());
+            }) => {
+                self.is_lost = !again.refused(Instant::now());
                 !self.is_lost
             }
-            RelayBody::SessionAttached(attached) if self.is_joined => {
-                self.again = Again::default();
+            RelayBody::SessionAttached(attached) => {
+                *again = Again::default();
                 self.now = (**attached).clone();
                 for message in &self.unanswered {
                     self.hub.say(message);
@@ -65,7 +66,9 @@ impl Journaled {
 
     /// Attaches again behind the last entry that was heard.
     pub(super) fn attach_again(&mut self) {
-        self.again.due = None;
+        if let Some(again) = &mut self.again {
+            again.due = None;
+        }
         let role = if self.access == Access::Observed { Role::Observe } else { Role::Control };
         self.say_attach(self.seq, role);
     }

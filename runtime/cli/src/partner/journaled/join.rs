@@ -14,7 +14,7 @@ use trunkline_host::{
 };
 use uuid::Uuid;
 
-use super::{Access, Journaled};
+use super::{Access, Again, Journaled};
 use crate::{
     fault::Fault,
     hub::{Hub, Message},
@@ -93,7 +93,7 @@ impl Journaled {
             extensions: Some(EXTENSIONS.map(str::to_owned).to_vec()),
             ..start
         };
-        self.is_joined = false;
+        self.again = None;
         self.say(None, HostBody::SessionStart(Box::new(start)));
         // The first entry says that it is stored.
         while self.seq == 0 {
@@ -118,7 +118,7 @@ impl Journaled {
     }
 
     async fn join(&mut self, after: u64, role: Role) -> Result<SessionAttached, Fault> {
-        self.is_joined = false;
+        self.again = None;
         self.say_attach(after, role);
         loop {
             let Some(told) = self.hear().await else { return Err(self.lost()) };
@@ -128,7 +128,7 @@ impl Journaled {
                 RelayBody::SessionAttached(attached) if attached.role == Some(role) => {
                     self.agent = Some(attached.agent_id.clone());
                     self.is_closed = attached.state == Some(SessionState::Closed);
-                    self.is_joined = true;
+                    self.again = Some(Again::default());
                     return Ok(*attached);
                 }
                 RelayBody::SessionRefused(refused) => return Err(self.refused(&refused)),

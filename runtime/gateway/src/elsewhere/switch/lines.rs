@@ -11,9 +11,9 @@ use tokio::{
     sync::watch,
 };
 use trunkline_protocol::{
-    AdapterBody, AdapterMessage, AttachRefusal, Category, ErrorEvent, Head, RelayBody, RelayMessage,
-    SessionId, SessionRefused,
+    AdapterBody, AdapterMessage, AttachRefusal, Category, ErrorEvent, Head, RelayMessage, SessionId,
 };
+use trunkline_sessions::ends;
 
 use super::Output;
 use crate::routes::events::without_path;
@@ -124,7 +124,5 @@ pub(super) fn error(id: SessionId, category: Category, message: &str) -> Vec<u8>
 
 /// That a session is not there now.
 pub(super) fn refused(id: &SessionId, why: String) -> Vec<u8> {
-    let refused =
-        SessionRefused { reason: Some(AttachRefusal::Unavailable), message: Some(why), last_seq: None };
-    RelayMessage::new(id.clone(), RelayBody::from(refused)).to_line()
+    RelayMessage::new(id.clone(), ends::refused(AttachRefusal::Unavailable, why)).to_line()
 }
